@@ -1,0 +1,1 @@
+"""Packets: files, link layers, and the segments in them."""

@@ -1,0 +1,1 @@
+"""The ggml RPC protocol: version tables, framing, tensor and graph records."""

@@ -1,0 +1,1 @@
+"""Links: their catalogue, and time on a link."""

@@ -1,0 +1,1 @@
+"""Models: GGUF headers, config.json, placement of layers."""

@@ -1,0 +1,1 @@
+"""Text, JSON and its schema, CSV."""

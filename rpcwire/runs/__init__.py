@@ -1,0 +1,1 @@
+"""What a run is: steps, passes, roles, phases, requests, round trips, totals."""

@@ -1,0 +1,1 @@
+"""Segments to streams: offsets, holes, round-trip estimates."""
