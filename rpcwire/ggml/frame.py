@@ -38,7 +38,8 @@ class Frame:
         device: device number of commands that carry one, else 0.
         graph: of GRAPH_COMPUTE, when wholly captured; else None.
         request, response: the other half; None when there is none, or it was not captured.
-        role, phase, pass_id: filled in by the runs layer.
+        role, phase, pass_id, group, next_ns: filled in by the runs layer (next_ns: when the next
+            request of the connection left; group: whatever decides the phase).
     """
 
     connection: RpcConnection
@@ -66,3 +67,5 @@ class Frame:
     role: str = ""
     phase: str = ""
     pass_id: int = -1
+    group: Any = field(default=None, repr=False)
+    next_ns: int = 0
