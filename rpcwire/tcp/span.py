@@ -25,6 +25,10 @@ class Span:
         time_ns, number, file: of the packet that brought the piece (for a hole: of the packet
             whose arrival proved it).
         data: uint8[*], see SegmentBatch.data.
+        known: int64[k], when the piece became deliverable: the ordinal (from 0, over all segments
+            fed) of the packet whose arrival completed the stream up to it; never falls within
+            a stream, and comparable between the two sides and between connections.
+            None in spans that were not made by an `Assembler`.
     """
 
     start: int
@@ -37,3 +41,4 @@ class Span:
     number: NDArray[np.int64]
     file: NDArray[np.int16]
     data: NDArray[np.uint8]
+    known: NDArray[np.int64] | None = None

@@ -1,0 +1,184 @@
+"""The fast path: a run of segments in which nothing surprising happens, without a Python loop.
+
+In such a run every segment continues its stream or lies below where it stands, every
+acknowledgement covers only what was captured, and no flag but ACK and PSH is set. The result is
+exactly what the slow path makes of the same segments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rpcwire.capture.segments import ACK, FIN, RST, SYN
+from rpcwire.tcp.connection import Connection
+from rpcwire.tcp.half import Half
+from rpcwire.tcp.limits import Limits
+from rpcwire.tcp.rows import Rows
+from rpcwire.tcp.span import Span
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_LAG = 8
+_PENDING = 8192
+
+
+def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int:
+    """Take segments from `i` on, at most up to `j`, while they are ordinary; gives how many.
+
+    `conn.clean` must hold; the payload of the range must stay below 1 GiB.
+    """
+    side = rows.end[i:j] ^ conn.flip if conn.flip else rows.end[i:j]
+    one = side.astype(np.bool_)
+    length = rows.length[i:j]
+    place = [np.uint32((half.base + half.next) & 0xFFFFFFFF) for half in conn.sides]  # type: ignore[operator]
+    own = np.where(one, place[1], place[0])
+    other = np.where(one, place[0], place[1])
+    start = (rows.seq[i:j] - own).view(np.int32).astype(np.int64)
+    ack = (rows.ack[i:j] - other).view(np.int32).astype(np.int64)
+    end = start + length
+    before = [_before(end, ~one), _before(end, one)]
+    at = np.where(one, before[1], before[0])
+    fresh = start == at
+    below = (at - end).view(np.uint64) <= limits.near
+    # A segment below the stream must also begin within reach, as on the slow path.
+    below &= at - start <= limits.near
+    back = np.where(one, before[0], before[1]) - ack
+    ok = (fresh | below) & (back >= 0) & (rows.flags[i:j] & (SYN | FIN | RST | ACK) == ACK)
+    n = len(ok) if ok.all() else int(ok.argmin())
+    if not n:
+        return 0
+    cut = slice(i, i + n)
+    loaded = length[:n] > 0
+    fresh = fresh[:n]
+    times = rows.time_ns[cut]
+    for s, half in enumerate(conn.sides):
+        mine = one[:n] if s else ~one[:n]
+        sent = np.flatnonzero(mine & loaded)
+        half.packets += int(np.count_nonzero(mine))
+        base = half.next
+        karn: Ints | None = None
+        new = sent
+        if len(sent):
+            half.segments += len(sent)
+            half.wire_bytes += int(length[sent].sum())
+            isnew = fresh[sent]
+            if not isnew.all():
+                new = sent[isnew]
+                karn = _again(half, rows, i, sent, isnew, before[s], base, limits)
+            _remember(half, rows, i, sent)
+        if len(new):
+            _span(half, rows, new + i, base + end[new])
+        acks = np.flatnonzero(~mine)
+        if len(acks):
+            _round_trips(half, times, new, base + end[new], acks, base + ack[acks], karn)
+    conn.packets += n
+    conn.last_ns = int(times[-1])
+    conn.last_order = int(rows.order[i + n - 1])
+    return n
+
+
+def _before(end: Ints, mine: Mask) -> Ints:
+    """Where a stream stands before each segment, relative to where it stood at first."""
+    after = np.maximum.accumulate(np.maximum(np.where(mine, end, 0), 0))
+    result = np.empty_like(after)
+    result[0] = 0
+    result[1:] = after[:-1]
+    return result
+
+
+def _span(half: Half, rows: Rows, index: Ints, ends: Ints) -> None:
+    have = rows.captured[index]
+    half.truncated += int(rows.length[index].sum() - have.sum())
+    half.advance(
+        Span(
+            half.next, int(ends[-1]), ends, rows.source[index], have,
+            np.zeros(len(index), np.bool_), rows.time_ns[index], rows.number[index],
+            rows.file[index], rows.data, rows.order[index],
+        )
+    )  # fmt: skip
+
+
+def _signatures(half: Half, rows: Rows, i: int, sent: Ints) -> tuple[Ints, Ints]:
+    """What identical copies have in common, int64[5, m], and times, the last few before first."""
+    index = sent + i
+    columns = np.stack([
+        column[index].astype(np.int64)
+        for column in (rows.seq, rows.length, rows.ack, rows.flags, rows.window)
+    ])  # fmt: skip
+    times = rows.time_ns[index]
+    recent = np.array(half.recent, np.int64).reshape(-1, 6)
+    return (
+        np.concatenate([recent[:, :5].T, columns], axis=1),
+        np.concatenate([recent[:, 5], times]),
+    )
+
+
+def _again(
+    half: Half, rows: Rows, i: int, sent: Ints, isnew: Mask, before: Ints, base: int, limits: Limits
+) -> Ints:
+    """Count payload seen before; gives int64[n], up to which offset it spoils round trips."""
+    columns, times = _signatures(half, rows, i, sent)
+    skip = len(half.recent)
+    copy = np.zeros(len(sent), np.bool_)
+    for lag in range(1, _LAG + 1):
+        a, b = max(skip - lag, 0), len(times) - lag
+        if b <= a:
+            break
+        same = (columns[:, a + lag :] == columns[:, a:b]).all(axis=0)
+        same &= times[a + lag :] - times[a:b] <= limits.copy_ns
+        copy[len(copy) - len(same) :] |= same
+    copy &= ~isnew
+    resent = ~isnew & ~copy
+    lengths = rows.length[sent + i]
+    half.duplicated += int(lengths[copy].sum())
+    half.duplicates += int(np.count_nonzero(copy))
+    half.retransmitted += int(lengths[resent].sum())
+    spoilt = np.full(len(before), half.karn, np.int64)
+    at = sent[resent]
+    spoilt[at] = np.maximum(base + before[at], half.karn)
+    spoilt = np.maximum.accumulate(spoilt)
+    half.karn = int(spoilt[at[-1]]) if len(at) else half.karn
+    return spoilt
+
+
+def _remember(half: Half, rows: Rows, i: int, sent: Ints) -> None:
+    last = sent[-_LAG:] + i
+    half.recent.extend(
+        zip(
+            *(
+                column[last].tolist()
+                for column in (
+                    rows.seq, rows.length, rows.ack, rows.flags, rows.window, rows.time_ns,
+                )
+            ),
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+def _round_trips(
+    half: Half, times: Ints, new: Ints, ends: Ints, acks: Ints, offsets: Ints, karn: Ints | None
+) -> None:
+    """Pair acknowledgements that advance with the last segment each covers."""
+    reached = np.maximum.accumulate(np.maximum(offsets, half.acked))
+    earlier = np.empty_like(reached)
+    earlier[0] = half.acked
+    earlier[1:] = reached[:-1]
+    moved = np.flatnonzero(reached > earlier)
+    if len(half.sent_ends):
+        ends = np.concatenate([np.array(half.sent_ends, np.int64), ends])
+        sent = np.concatenate([np.array(half.sent_times, np.int64), times[new]])
+    else:
+        sent = times[new]
+    acked = int(reached[-1])
+    if len(moved) and len(ends):
+        which = np.searchsorted(ends, reached[moved], "right") - 1
+        spoilt = half.karn if karn is None else karn[acks[moved]]
+        good = (which >= 0) & (ends[which] > np.maximum(earlier[moved], spoilt))
+        half.rtt.extend(times[acks[moved[good]]] - sent[which[good]])
+    half.acked = acked
+    left = max(int(np.searchsorted(ends, acked, "right")), len(ends) - _PENDING)
+    half.sent_ends = ends[left:].tolist()
+    half.sent_times = sent[left:].tolist()
