@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rpcwire.capture.blocks import SECTION_MAGIC
 from rpcwire.capture.buffer import Arena
 from rpcwire.capture.dissect import dissect
 from rpcwire.capture.health import CaptureHealth
 from rpcwire.capture.inflate import GZIP_MAGIC, ZSTD_MAGIC, GzipInflater, Inflater, ZstdInflater
 from rpcwire.capture.packets import PacketBatch
 from rpcwire.capture.pcap import VARIANTS, PcapReader
+from rpcwire.capture.pcapng import PcapngReader
 from rpcwire.capture.segments import SegmentBatch
 from rpcwire.errors import CaptureError
 
@@ -24,14 +26,16 @@ class PacketParser:
     Args:
         health: counts and notes are added here.
         name: what notes and errors call the file.
+        file: index of the file among the inputs.
     """
 
-    def __init__(self, health: CaptureHealth, name: str) -> None:
+    def __init__(self, health: CaptureHealth, name: str, file: int = 0) -> None:
         self._health = health
         self._name = name
+        self._file = file
         self._arena = Arena()
         self._inflater: Inflater | None = None
-        self._container: PcapReader | None = None
+        self._container: PcapReader | PcapngReader | None = None
         self._head: bytes | None = b""
 
     @property
@@ -84,6 +88,10 @@ class PacketParser:
                 else f"{self._name} is not a capture: it ends after {size} bytes"
             )
         yield from self._container.finish()
+        if not self._container.opened:
+            raise CaptureError(
+                f"{self._name} is not a capture: it begins like one, but its header is not whole"
+            )
 
     def _read(self) -> Iterator[PacketBatch]:
         arena = self._arena
@@ -91,12 +99,15 @@ class PacketParser:
             if arena.end - arena.start < MAGIC_BYTES:
                 return
             magic = arena.data[arena.start : arena.start + MAGIC_BYTES].tobytes()
-            if magic not in VARIANTS:
+            if magic == SECTION_MAGIC:
+                self._container = PcapngReader(arena, self._health, self._name, self._file)
+            elif magic in VARIANTS:
+                self._container = PcapReader(arena, self._health, self._name)
+            else:
                 raise CaptureError(
                     f"{self._name} is not a capture: it begins with {magic.hex(' ')}; "
                     "pcap or pcapng is needed, plain, gzip or zstd"
                 )
-            self._container = PcapReader(arena, self._health, self._name)
         yield from self._container.read()
 
 
@@ -110,7 +121,7 @@ class SegmentParser:
     """
 
     def __init__(self, health: CaptureHealth, name: str, file: int = 0) -> None:
-        self.packets = PacketParser(health, name)
+        self.packets = PacketParser(health, name, file)
         self._health = health
         self._file = file
 

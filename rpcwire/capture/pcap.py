@@ -8,13 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rpcwire.capture.buffer import Arena
-from rpcwire.capture.health import CaptureHealth
-from rpcwire.capture.packets import PacketBatch, rows
+from rpcwire.capture.container import ContainerReader
+from rpcwire.capture.packets import Bytes, Index, PacketBatch, rows
+from rpcwire.capture.resync import Headers, Mask
 
 FILE_HEADER = 24
+RECORD_FRONT = 16
 # No packet is longer (BIG TCP ends at 512 KiB): a record that claims more is damage.
 MAX_PACKET = 1 << 20
+# What tcpdump and Wireshark call unlimited; a file that asks for less holds no longer packet.
+USUAL_SNAPLEN = 262_144
+MAX_WIRE = 1 << 26
+SECOND_NS = 1_000_000_000
+DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +37,6 @@ class PcapVariant:
     unit_ns: int
     header: int
 
-    @property
-    def dtype(self) -> np.dtype[np.void]:
-        """Layout of the fields at the front of each record header."""
-        return np.dtype([(f, self.order + "u4") for f in ("sec", "frac", "captured", "length")])
-
 
 _MAGICS = ((0xA1B2C3D4, 1000, 16), (0xA1B23C4D, 1, 16), (0xA1B2CD34, 1000, 24))
 VARIANTS = {
@@ -45,69 +46,86 @@ VARIANTS = {
 }
 
 
-class PcapReader:
-    """Cuts packets from the bytes of a pcap file, as they come.
+class PcapLayout:
+    """What a credible record looks like, see `resync.Layout`.
 
     Args:
-        arena: where the bytes arrive; its first byte is that of the file header.
-        health: counts and notes are added here.
-        name: what notes call the file.
+        variant: the dialect.
+        snaplen: as the file header gives it.
     """
 
-    def __init__(self, arena: Arena, health: CaptureHealth, name: str) -> None:
-        self._arena = arena
-        self._health = health
-        self._name = name
-        self._variant: PcapVariant | None = None
-        self._link = -1
-        self.number = 1
+    def __init__(self, variant: PcapVariant, snaplen: int) -> None:
+        fields = ("sec", "frac", "captured", "length")
+        self.dtype: np.dtype[np.void] = np.dtype([(f, variant.order + "u4") for f in fields])
+        self.limit = USUAL_SNAPLEN if 0 < snaplen <= USUAL_SNAPLEN else MAX_PACKET
+        self._header = variant.header
+        self._fractions = SECOND_NS // variant.unit_ns
 
-    def read(self) -> Iterator[PacketBatch]:
-        """Hand on the packets that are complete."""
+    def broken(self, head: Headers) -> Mask:
+        """Whether each header is impossible; milder than `credible`, as real files are sloppy."""
+        captured, length = head["captured"], head["length"]
+        # Zeros, as a crash or a sparse copy leaves them, would chain for ever.
+        nothing = (captured == 0) & (length == 0)
+        return (captured > self.limit) | (length > MAX_WIRE) | nothing | (head["frac"] >= SECOND_NS)
+
+    def credible(self, head: Headers) -> Mask:
+        """Whether each header by itself can be real."""
+        captured, length = head["captured"], head["length"]
+        sound: Mask = (captured <= self.limit) & (captured > 0) & (length >= captured)
+        return sound & (length <= MAX_WIRE) & (head["frac"] < self._fractions)
+
+    def size(self, head: Headers) -> Index:
+        """Bytes from each header to the next."""
+        return head["captured"].astype(np.int64) + self._header
+
+    def agree(self, data: Bytes, at: Index, head: Headers, following: Headers) -> Mask:
+        """Whether each next header is credible and its time near."""
+        apart = np.abs(head["sec"].astype(np.int64) - following["sec"].astype(np.int64))
+        return self.credible(following) & (apart <= DAY)
+
+
+class PcapReader(ContainerReader):
+    """Cuts packets from the bytes of a pcap file, as they come."""
+
+    layout: PcapLayout
+
+    def read(self, final: bool = False) -> Iterator[PacketBatch]:
+        """Hand on the packets that are complete.
+
+        Args:
+            final: whether no more bytes will come.
+        """
         arena = self._arena
-        if self._variant is None:
+        if not self.opened:
             if arena.end - arena.start < FILE_HEADER:
                 return
             self._open()
-        assert self._variant is not None
-        starts = self._chain(self._variant)
-        if not len(starts):
-            return
-        head = rows(arena.data, starts, self._variant.dtype)
-        captured = head["captured"].astype(np.int64)
-        batch = PacketBatch(
-            data=arena.data,
-            number=self.number,
-            time_ns=head["sec"].astype(np.int64) * 1_000_000_000
-            + head["frac"].astype(np.int64) * self._variant.unit_ns,
-            offset=starts + self._variant.header,
-            captured=captured,
-            length=np.maximum(head["length"].astype(np.int64), captured),
-            link=np.full(len(starts), self._link, np.int32),
-        )
-        self.number += len(starts)
-        yield batch
-
-    def finish(self) -> Iterator[PacketBatch]:
-        """Name what is left over at the end of the file."""
-        left = self._arena.end - self._arena.start
-        if left:
-            self._health.note(f"{self._name} ends inside packet {self.number}")
-        yield from ()
+        while True:
+            if self._damage.lost and not self._search(final):
+                return
+            starts = self._chain()
+            if len(starts):
+                yield self._batch(starts)
+            if not self._damage.lost:
+                return
 
     def _open(self) -> None:
         arena = self._arena
         raw = arena.data[arena.start : arena.start + FILE_HEADER].tobytes()
-        self._variant = VARIANTS[raw[:4]]
+        variant = VARIANTS[raw[:4]]
+        snaplen, link = struct.unpack(variant.order + "II", raw[16:])
         # The upper bits of the field tell the length of a frame check sequence.
-        self._link = struct.unpack(self._variant.order + "I", raw[20:])[0] & 0xFFFF
+        self._link = link & 0xFFFF
+        self.layout = PcapLayout(variant, snaplen)
+        self._unpack = struct.Struct(variant.order + "I").unpack_from
+        self._header, self._unit_ns = variant.header, variant.unit_ns
         arena.start += FILE_HEADER
+        self.opened = True
 
-    def _chain(self, variant: PcapVariant) -> np.ndarray:
-        arena = self._arena
-        unpack = struct.Struct(variant.order + "I").unpack_from
+    def _chain(self) -> Index:
+        """Indices of the records that are complete, up to the first broken one."""
+        arena, unpack, header = self._arena, self._unpack, self._header
         view = arena.data.data[: arena.end]
-        header = variant.header
         starts: list[int] = []
         append = starts.append
         at = arena.start
@@ -116,9 +134,32 @@ class PcapReader:
                 following = at + header + unpack(view, at + 8)[0]
                 append(at)
                 at = following
-        except struct.error:
+        except struct.error:  # the next header is not here yet
             pass
+        found = np.array(starts, np.int64)
+        fits = found + RECORD_FRONT <= arena.end
+        broken = self.layout.broken(rows(arena.data, found, self.layout.dtype)) & fits
+        if broken.any():
+            first = int(broken.argmax())
+            self._break(starts[first])
+            return found[:first]
         if starts and at > arena.end:
-            at = starts.pop()
+            at = starts[-1]
+            found = found[:-1]
         arena.start = at
-        return np.array(starts, np.int64)
+        return found
+
+    def _batch(self, starts: Index) -> PacketBatch:
+        head = rows(self._arena.data, starts, self.layout.dtype)
+        captured = head["captured"].astype(np.int64)
+        seconds, fraction = head["sec"].astype(np.int64), head["frac"].astype(np.int64)
+        number, self.number = self.number, self.number + len(starts)
+        return PacketBatch(
+            data=self._arena.data,
+            number=number,
+            time_ns=seconds * SECOND_NS + fraction * self._unit_ns,
+            offset=starts + self._header,
+            captured=captured,
+            length=np.maximum(head["length"], captured),
+            link=np.full(len(starts), self._link, np.int32),
+        )
