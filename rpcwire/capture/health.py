@@ -38,6 +38,7 @@ class CaptureHealth:
         wire_bytes: bytes of whole packets as they were on the wire.
         captured_bytes: bytes of packets present in the files.
         tcp_packets: packets handed on as segments (before any time window).
+        outside_window: segments left out because of the time window that was asked for.
         first_ns, last_ns: earliest and latest capture time, ns since the epoch; None: no packet.
         truncated_packets: packets of which the snap length cut a part.
         other_packets: packets that are not TCP, by kind ("UDP", "ARP", "link type 147").
@@ -58,6 +59,7 @@ class CaptureHealth:
     wire_bytes: int = 0
     captured_bytes: int = 0
     tcp_packets: int = 0
+    outside_window: int = 0
     first_ns: int | None = None
     last_ns: int | None = None
     truncated_packets: int = 0

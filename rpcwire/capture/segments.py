@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+
+Chosen = slice | NDArray[np.bool_] | NDArray[np.int64]
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
@@ -25,7 +27,9 @@ class SegmentBatch:
         src, dst: uint64[n, 2], addresses as 128-bit big-endian halves; IPv4 as ::ffff:a.b.c.d.
         sport, dport: uint16[n].
         seq, ack: uint32[n].
-        flags: uint8[n], TCP flags as in the header (FIN, SYN, RST, PSH, ACK above).
+        flags: uint8[n], TCP flags as in the header (Chosen = slice | NDArray[np.bool_] | NDArray[np.int64]
+
+FIN, SYN, RST, PSH, ACK above).
         window: uint16[n], as in the header, unscaled.
         payload: int64[n], index in `data` of the first payload byte.
         captured: int64[n], payload bytes present in the file.
@@ -53,3 +57,16 @@ class SegmentBatch:
     def __len__(self) -> int:
         """Segments in the batch."""
         return len(self.number)
+
+    def take(self, chosen: Chosen) -> SegmentBatch:
+        """The chosen segments, over the same `data`.
+
+        Args:
+            chosen: slice, bool[n] or int64[k].
+        """
+        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
+        return SegmentBatch(data=self.data, last_number=self.last_number, **columns)
+
+
+# Names of the fields that hold one element a segment.
+COLUMNS = tuple(f.name for f in fields(SegmentBatch) if f.name not in ("data", "last_number"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rpcwire.capture.health import CaptureHealth
-from rpcwire.capture.parser import SegmentParser
+from rpcwire.capture.parser import PacketParser, SegmentParser
 from rpcwire.capture.segments import SegmentBatch
 from rpcwire.errors import CaptureError
 
@@ -71,6 +71,30 @@ class Source:
             if isinstance(what, str | Path):
                 raise _cannot(self.name, error) from error
             return None
+
+    def first_ns(self) -> int | None:
+        """Time of the first packet, from a look at the beginning of the file.
+
+        Returns:
+            ns since the epoch; None where the file can be read only once, or has no packet.
+
+        Raises:
+            CaptureError: the file cannot be opened or is no capture.
+        """
+        what = self._what
+        if what == STDIN or not isinstance(what, str | Path):
+            return None
+        parser = PacketParser(CaptureHealth(), self.name)
+        try:
+            with open(what, "rb", buffering=0) as stream:
+                while chunk := stream.read(READ_BYTES[0]):
+                    for batch in parser.feed(chunk):
+                        return int(batch.time_ns[0])
+        except OSError as error:
+            raise _cannot(self.name, error) from error
+        for batch in parser.finish():
+            return int(batch.time_ns[0])
+        return None
 
     def batches(self) -> Iterator[SegmentBatch]:
         """Segments of the file, empty batches left out.
