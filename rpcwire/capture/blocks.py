@@ -80,7 +80,8 @@ class BlockLayout:
         """Whether each header by itself can be real."""
         size = head["size"]
         known: Mask = np.isin(head["kind"], CREDIBLE)
-        return known & ((size >= EMPTY_BLOCK) & (size <= MAX_BLOCK) & (size & 3 == 0))
+        known &= (size >= EMPTY_BLOCK) & (size <= MAX_BLOCK) & (size & 3 == 0)
+        return known
 
     def size(self, head: Headers) -> Index:
         """Bytes from each header to the next."""

@@ -66,13 +66,16 @@ class PcapLayout:
         captured, length = head["captured"], head["length"]
         # Zeros, as a crash or a sparse copy leaves them, would chain for ever.
         nothing = (captured == 0) & (length == 0)
-        return (captured > self.limit) | (length > MAX_WIRE) | nothing | (head["frac"] >= SECOND_NS)
+        bad: Mask = (captured > self.limit) | (length > MAX_WIRE) | nothing
+        bad |= head["frac"] >= SECOND_NS
+        return bad
 
     def credible(self, head: Headers) -> Mask:
         """Whether each header by itself can be real."""
         captured, length = head["captured"], head["length"]
         sound: Mask = (captured <= self.limit) & (captured > 0) & (length >= captured)
-        return sound & (length <= MAX_WIRE) & (head["frac"] < self._fractions)
+        sound &= (length <= MAX_WIRE) & (head["frac"] < self._fractions)
+        return sound
 
     def size(self, head: Headers) -> Index:
         """Bytes from each header to the next."""
