@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,9 @@ class Frame:
         device: device number of commands that carry one, else 0.
         graph: of GRAPH_COMPUTE, when wholly captured; else None.
         request, response: the other half; None when there is none, or it was not captured.
-        role, phase, pass_id, group, next_ns: filled in by the runs layer (next_ns: when the next
-            request of the connection left; group: whatever decides the phase).
+        role, phase, pass_id, group, next_ns, trip, counted: filled in by the runs layer (next_ns:
+            when the next request of the connection left; group: whatever decides the phase;
+            trip: a round trip; counted: already in the totals).
     """
 
     connection: RpcConnection
@@ -55,11 +57,11 @@ class Frame:
     bytes: int
     missing: int = 0
     truncated: int = 0
-    head: bytes = b""
+    head: builtins.bytes = b""
     tensor: Any = None
     data_offset: int = -1
     data_size: int = -1
-    content: bytes | None = None
+    content: builtins.bytes | None = None
     device: int = 0
     graph: Graph | None = None
     request: Frame | None = field(default=None, repr=False)
@@ -69,3 +71,5 @@ class Frame:
     pass_id: int = -1
     group: Any = field(default=None, repr=False)
     next_ns: int = 0
+    trip: bool = False
+    counted: bool = False

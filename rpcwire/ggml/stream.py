@@ -1,0 +1,490 @@
+"""One TCP connection as ggml RPC: spans in, frames out.
+
+`RpcConnection` decides whether the connection is ggml RPC at all and who is the client, has both
+directions cut into frames, finds out the dialect, pairs responses with requests and hands on the
+frames in the order in which they were completed. Bad input never raises: what cannot be decoded
+is counted and named.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from rpcwire.ggml.credible import CONVINCED, frame_points
+from rpcwire.ggml.dialect import DialectTracker
+from rpcwire.ggml.frame import DOWN, UP, Frame
+from rpcwire.ggml.framing import (
+    CONTENT_LIMIT,
+    HEAD_LIMIT,
+    SYNC_ID,
+    Gap,
+    Raw,
+    RequestReader,
+    ResponseReader,
+)
+from rpcwire.ggml.graph import parse_graph
+from rpcwire.ggml.pairing import MOST_WAITING, Pairing
+from rpcwire.ggml.tensor import TensorRecord
+from rpcwire.ggml.versions import (
+    DIALECTS,
+    HELLO_ID,
+    RDMA_READY,
+    RDMA_SYNC,
+    REQUEST_HEADER,
+    RESPONSE_HEADER,
+    Dialect,
+    Shape,
+)
+from rpcwire.tcp.span import Span
+
+#: Stream bytes of the other direction kept while it is not known which side is the client, and
+#: while requests are out of step.
+MOST_HELD = 4 << 20
+UNKNOWN = "UNKNOWN"
+
+
+class TcpConnection(Protocol):
+    """What is needed to know of the TCP connection."""
+
+    initiator_known: bool
+    start_captured: bool
+
+
+class State(Enum):
+    """Whether a connection is ggml RPC."""
+
+    UNDECIDED = "undecided"
+    RPC = "rpc"
+    OTHER = "other"
+
+
+class RpcConnection:
+    """One TCP connection. Call `feed`, `settle` after each batch, and `finish` at the end.
+
+    Attributes:
+        tcp: the TCP connection.
+        state: whether it is ggml RPC.
+        client_side: side (0 or 1) of the client, -1 while unknown.
+        gaps: (direction, gap) of all that stayed undecoded.
+        requests: requests seen. frame_bytes: [UP, DOWN] stream bytes in frames handed on.
+    """
+
+    def __init__(self, tcp: TcpConnection) -> None:
+        self.tcp = tcp
+        self.state = State.UNDECIDED
+        self.client_side = 0 if tcp.initiator_known else -1
+        self.tracker = DialectTracker()
+        self.gaps: list[tuple[int, Gap]] = []
+        self.gap_count = [0, 0]
+        self.undecoded = [0, 0]
+        self.frame_bytes = [0, 0]
+        self.requests = 0
+        self._up = [RequestReader(self), RequestReader(self)]
+        self._down = [ResponseReader(self), ResponseReader(self)]
+        self._pairing = Pairing(self.tracker, loose=False)
+        self._ready: list[tuple[int, int, int, Frame]] = []
+        self._barrier = 0
+        self._caps = [False, False]
+        self._sync: list[int | None] = [None, None]
+        self._total = [0, 0]
+        self._probing = [not tcp.start_captured] * 2
+        self._finished = False
+        if not tcp.start_captured:
+            for reader in self._up:
+                reader.lose()
+
+    # -- what others ask -------------------------------------------------------------------
+
+    @property
+    def recognised(self) -> bool:
+        """True when the connection is ggml RPC."""
+        return self.state is State.RPC
+
+    @property
+    def layout(self) -> Dialect:
+        """The dialect that is read: it knows where the fields are."""
+        return self.tracker.best
+
+    @property
+    def protocol(self) -> str:
+        """The version as HELLO gave it, "none", or a range ("4.0.0-5.1.0") when only inferred."""
+        return self.tracker.protocol
+
+    @property
+    def protocol_source(self) -> str:
+        """Where `protocol` is from: "hello" or "inferred"."""
+        return self.tracker.source
+
+    @property
+    def dialects(self) -> tuple[Dialect, ...]:
+        """The dialects that it may speak, for `hint` of another connection of the same worker."""
+        return self.tracker.candidates
+
+    @property
+    def undecoded_bytes(self) -> int:
+        """Stream bytes in no frame, of both directions."""
+        return sum(self.undecoded)
+
+    def hint(self, dialects: tuple[Dialect, ...]) -> None:
+        """Another connection of the same worker showed which dialects it may speak.
+
+        Used where the capture does not show the beginning of this one; ignored otherwise.
+        """
+        if self._probing[0]:
+            self.tracker.hint(dialects)
+
+    def skip_until(self, side: int) -> int:
+        """Stream offset of a side before which the bytes themselves are of no interest."""
+        if self.state is State.OTHER:
+            return 1 << 62
+        if self.state is State.UNDECIDED:
+            return 0
+        up = side == self.client_side
+        return (self._up if up else self._down)[side].wanted_from
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results has to know, one line each."""
+        lines = self.tracker.notes
+        for direction, name in ((UP, "requests"), (DOWN, "responses")):
+            if not self.undecoded[direction]:
+                continue
+            where = ", ".join(
+                f"{g.end - g.start:,} at offset {g.start:,} (packet {g.number})"
+                for d, g in self.gaps
+                if d == direction
+            )
+            more = self.gap_count[direction] - sum(d == direction for d, _ in self.gaps)
+            lines.append(
+                f"{self.undecoded[direction]:,} bytes of {name} could not be decoded: {where}"
+                + (f" and {more} more places" if more > 0 else "")
+            )
+        if all(self._caps):
+            if self._sync[UP] == RDMA_READY == self._sync[DOWN] or self.requests <= 1:
+                lines.append("went on over RDMA after HELLO: the TCP connection is silent")
+            else:
+                lines.append("both sides offered RDMA, but went on over TCP")
+        if self._pairing.orphans:
+            lines.append(f"{self._pairing.orphans} responses to requests that were not captured")
+        return lines
+
+    # -- input and output ------------------------------------------------------------------
+
+    def feed(self, side: int, span: Span) -> None:
+        """Take in the next span of a side (0: the initiator, where that is known)."""
+        if self.state is State.OTHER:
+            return
+        self._total[side] += span.end - span.start
+        if self.client_side < 0:
+            self._up[side].add(span)
+            self._down[side].add(span)
+        elif side == self.client_side:
+            self._up[side].add(span)
+        else:
+            self._down[side].add(span)
+
+    def settle(self, last_number: int) -> list[Frame]:
+        """All packets up to `last_number` were fed: the frames that became complete.
+
+        In the order of the packets that completed them, whatever the batches were.
+        """
+        del last_number  # what was fed is what is settled
+        if self.state is State.UNDECIDED:
+            self._decide()
+        if self.state is not State.RPC:
+            return []
+        self._up[self.client_side].run()
+        self._down[1 - self.client_side].run()
+        self._merge()
+        return self._release()
+
+    def finish(self) -> list[Frame]:
+        """Nothing more will come: the frames that were not complete, too."""
+        self._finished = True
+        if self.state is State.UNDECIDED:
+            self._decide()
+        if self.state is not State.RPC:
+            self.state = State.OTHER if any(self._total) else State.UNDECIDED
+            return []
+        self._up[self.client_side].finish()
+        self._down[1 - self.client_side].finish()
+        self._merge()
+        for raw in self._pairing.gap():
+            self._orphan(raw, raw.key)
+        return self._release()
+
+    # -- is it ggml RPC? -------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        """Recognise the client's first requests, on either side unless the initiator is known."""
+        sides = (self.client_side,) if self.client_side >= 0 else (0, 1)
+        found: list[tuple[int, int]] = []
+        rejected = 0
+        for side in sides:
+            verdict = self._probe(side)
+            if verdict is None:
+                rejected += 1
+            elif verdict >= 0:
+                found.append((verdict, side))
+        if found:
+            self._accept(min(found)[1])
+        elif rejected == len(sides):
+            self.state = State.OTHER
+            self._up, self._down = [], []
+        else:
+            for reader in self._down:
+                reader.shorten(MOST_HELD)
+
+    def _probe(self, side: int) -> int | None:
+        """Key of the packet that shows requests on a side; -1: not yet; None: they are not."""
+        reader = self._up[side]
+        if self._probing[side]:
+            if self._finished:
+                reader.finish_search()
+            reader.run()
+            return reader.floor if not reader.searching and reader.tape.started else -1
+        header, more = reader.tape.read(0, REQUEST_HEADER)
+        if len(header) < REQUEST_HEADER:
+            if not more and reader.tape.end:
+                self._probing[side] = True
+                reader.lose()
+                return self._probe(side)
+            return -1
+        size = int.from_bytes(header[1:], "little")
+        payload, _ = reader.tape.read(REQUEST_HEADER, min(size, HEAD_LIMIT))
+        points = frame_points(header[0], size, payload, tuple(DIALECTS.values()))
+        if points is None:
+            return None
+        key = reader.tape.key_at(REQUEST_HEADER - 1)
+        if header[0] == HELLO_ID or points >= CONVINCED or self._seconded(side, header[0], size):
+            return key
+        return key if self._finished else -1
+
+    def _seconded(self, side: int, command: int, size: int) -> bool:
+        """Whether the answer to a first request, or the next request, is there and fits it."""
+        answer, _ = self._down[1 - side].tape.read(0, RESPONSE_HEADER)
+        shapes = [d.shapes[command] for d in DIALECTS.values() if command in d.shapes]
+        if len(answer) == RESPONSE_HEADER:
+            return int.from_bytes(answer, "little") in {s.response for s in shapes}
+        at = REQUEST_HEADER + size
+        header, _ = self._up[side].tape.read(at, REQUEST_HEADER)
+        if len(header) < REQUEST_HEADER:
+            return False
+        size = int.from_bytes(header[1:], "little")
+        return frame_points(header[0], size, b"", tuple(DIALECTS.values())) is not None
+
+    def _accept(self, side: int) -> None:
+        """`side` is a ggml RPC client."""
+        self.state = State.RPC
+        self.client_side = side
+        up, down = self._up[side], self._down[1 - side]
+        if self._probing[side]:
+            self._pairing.loose = True
+            down.lose()
+        else:
+            header, _ = up.tape.read(0, 1)
+            self.tracker.begin(hello=header[0] == HELLO_ID)
+            up.dialects = self.tracker.candidates
+        for other in (self._up[1 - side], self._down[side]):
+            other.tape.spans.clear()
+
+    # -- both directions in order ----------------------------------------------------------
+
+    def blocked(self, key: int) -> bool:
+        """Whether responses at `key` must wait until requests are in step again."""
+        up = self._up[self.client_side]
+        down = self._down[1 - self.client_side]
+        return (
+            up.searching
+            and key >= up.lost_key
+            and not self._finished
+            and down.tape.end - down.position < MOST_HELD
+        )
+
+    def expected_response(self, key: int) -> int | None:
+        """Payload bytes of the response that comes next at `key`, where that is certain."""
+        self._merge()
+        self._register(key)
+        return self._pairing.next_size(key)
+
+    def credible_response(self, key: int, size: int) -> bool:
+        """Whether a response of `size` payload bytes can begin at `key`."""
+        self._merge()
+        self._register(key)
+        return self._pairing.last_takes(key, size)
+
+    def _merge(self) -> None:
+        """Take the frames of both directions in the order of their packets."""
+        out = self._down[1 - self.client_side].out
+        while out:
+            event = out[0]
+            first = event.lost if isinstance(event, Gap) else event.first
+            if self.blocked(first):
+                break
+            out.popleft()
+            self._register(first)
+            if isinstance(event, Gap):
+                self._gap(DOWN, event)
+            else:
+                self._respond(event)
+        if not out:
+            self._register(None)
+
+    def _register(self, key: int | None) -> None:
+        """Take in the requests that were complete at `key` (None: all)."""
+        out = self._up[self.client_side].out
+        while out:
+            event = out[0]
+            last = event.lost if isinstance(event, Gap) else event.last
+            if key is not None and last > key:
+                break
+            out.popleft()
+            if isinstance(event, Gap):
+                self._gap(UP, event)
+                self._barrier = max(self._barrier, event.key)
+            else:
+                self._request(event)
+
+    def _gap(self, direction: int, gap: Gap) -> None:
+        self.undecoded[direction] += gap.end - gap.start
+        self.gap_count[direction] += 1
+        if len(self.gaps) < 10:
+            self.gaps.append((direction, gap))
+        for raw in self._pairing.gap():
+            self._orphan(raw, gap.key)
+
+    def _request(self, raw: Raw) -> None:
+        """Understand a request."""
+        frame, command, payload = raw.frame, raw.command, raw.payload
+        self.requests += 1
+        frame.head = payload[:HEAD_LIMIT]
+        self._ready.append((raw.key, frame.offset, UP, frame))
+        if command == SYNC_ID:
+            frame.command = RDMA_SYNC
+            self.requests -= 1
+            self._sync[UP] = payload[0] if payload else None
+            return
+        size = frame.size - REQUEST_HEADER
+        tracker = self.tracker
+        shape: Shape | None
+        only = tracker.only
+        if (
+            only is not None
+            and (shape := only.get(command)) is not None
+            and (size == shape.fixed or (shape.fixed < 0 and size >= shape.least))
+        ):
+            dialect = tracker.best
+        else:
+            shape, dialect = tracker.shape(command, size, payload)
+        if shape is None:
+            frame.command = f"{UNKNOWN}_{command}"
+            return
+        frame.command = shape.name
+        _fill(frame, shape, dialect, payload, size)
+        if command == HELLO_ID:
+            self._caps[UP] = any(payload)
+        if tracker.only is not None and shape.name not in tracker.answered:
+            if not shape.answered:
+                self._pairing.recent.append(raw)
+                return
+            at = shape.size_at
+            if shape.response >= 0:
+                sizes = shape.sizes
+            elif len(payload) >= at + 8:
+                sizes = frozenset((int.from_bytes(payload[at : at + 8], "little"),))
+            else:
+                sizes = frozenset((-1,))
+            sure = True
+        else:
+            sizes, sure = tracker.expected(command, shape, payload)
+        waiting = self._pairing.request(raw, sizes, sure)
+        if waiting is not None:
+            self._pair(waiting, raw)
+
+    def _respond(self, raw: Raw) -> None:
+        """Understand a response."""
+        if raw.command == SYNC_ID:
+            raw.frame.command = RDMA_SYNC
+            self._sync[DOWN] = raw.payload[0] if raw.payload else None
+            self._ready.append((raw.key, raw.frame.offset, DOWN, raw.frame))
+            return
+        raw.key = max(raw.key, self._barrier)
+        pairing = self._pairing
+        before = len(pairing.waiting)
+        request = pairing.response(raw)
+        if request is not None:
+            self._pair(raw, request)
+        elif len(pairing.waiting) == before:
+            self._orphan(raw, raw.key)
+        elif before >= MOST_WAITING:
+            self._orphan(pairing.waiting.popleft(), raw.key)
+            pairing.orphans += 1
+
+    def _pair(self, raw: Raw, request: Raw) -> None:
+        frame, asked = raw.frame, request.frame
+        frame.request = asked
+        asked.response = frame
+        frame.command = asked.command
+        frame.device = asked.device
+        self._finish_response(raw, request.key if request.key > raw.key else raw.key)
+        if request.command == HELLO_ID:
+            self.tracker.hello(raw.payload)
+            self._caps[DOWN] = any(raw.payload[4:])
+
+    def _orphan(self, raw: Raw, key: int) -> None:
+        raw.frame.command = UNKNOWN
+        self._finish_response(raw, max(key, raw.key))
+
+    def _finish_response(self, raw: Raw, key: int) -> None:
+        frame, payload = raw.frame, raw.payload
+        frame.head = payload[:HEAD_LIMIT]
+        if len(payload) == frame.size - RESPONSE_HEADER and len(payload) <= CONTENT_LIMIT:
+            frame.content = payload
+        self._ready.append((key, frame.offset, DOWN, frame))
+
+    def _release(self) -> list[Frame]:
+        ready = self._ready
+        if not ready:
+            return []
+        self._ready = []
+        ready.sort(key=lambda entry: entry[:3])
+        frame_bytes = self.frame_bytes
+        frames = []
+        for _, _, direction, frame in ready:
+            frame_bytes[direction] += frame.bytes
+            frames.append(frame)
+        return frames
+
+
+def _fill(frame: Frame, shape: Shape, dialect: Dialect, payload: bytes, size: int) -> None:
+    """Read the fields of a request's payload, as far as it was captured."""
+    have = len(payload)
+    at = shape.device_at
+    if at >= 0 and have >= 4:
+        frame.device = int.from_bytes(payload[at : at + 4], "little")
+    if shape.is_graph:
+        if have == size:
+            frame.graph = parse_graph(payload, dialect.layout, at == 0)
+        return
+    at = shape.tensor_at
+    if at < 0 or have < at + 8:
+        return
+    layout = dialect.layout
+    frame.tensor = record = TensorRecord(payload[at : at + layout.size], layout)
+    at = shape.offset_at
+    if at < 0 or have < at + 8:
+        return
+    offset = frame.data_offset = int.from_bytes(payload[at : at + 8], "little")
+    at = shape.data_at
+    if at >= 0:
+        frame.data_size = size - at
+        if have == size and have - at <= CONTENT_LIMIT:
+            frame.content = payload[at:]
+        return
+    at = shape.size_at
+    if at >= 0:
+        if have >= at + 8:
+            frame.data_size = int.from_bytes(payload[at : at + 8], "little")
+    else:  # SET_TENSOR_HASH names no size: it stands for the rest of the tensor
+        frame.data_size = max(0, record.nbytes - offset)
