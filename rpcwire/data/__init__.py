@@ -1,0 +1,1 @@
+"""Tables that people edit: graphs, builds, links, graphics cards."""
