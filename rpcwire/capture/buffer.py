@@ -28,11 +28,16 @@ class Arena:
         self.end = 0
         self.consumed = 0
 
-    def space(self, size: int) -> memoryview:
-        """Writable room for `size` bytes behind the end."""
-        if self.end + size + SLACK > len(self.data):
+    def space(self, size: int, least: int | None = None) -> memoryview:
+        """Writable room behind the end.
+
+        Args:
+            size: bytes wanted.
+            least: bytes that will do where so many are left; a new block is begun otherwise.
+        """
+        if self.end + (size if least is None else least) + SLACK > len(self.data):
             self._move(size)
-        return self.data.data[self.end : self.end + size]
+        return self.data.data[self.end : min(self.end + size, len(self.data) - SLACK)]
 
     def advance(self, size: int) -> None:
         """Declare that `size` bytes of the room were filled."""

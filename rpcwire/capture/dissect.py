@@ -12,6 +12,14 @@ from rpcwire.capture.health import CaptureHealth
 from rpcwire.capture.packets import Bytes, Index, PacketBatch, rows
 from rpcwire.capture.segments import SegmentBatch
 
+
+def _table(*protocols: int) -> NDArray[np.bool_]:
+    """bool[256], True for these protocol numbers."""
+    table = np.zeros(256, np.bool_)
+    table[list(protocols)] = True
+    return table
+
+
 IPV4 = np.dtype(
     [
         ("version_ihl", "u1"),
@@ -52,8 +60,8 @@ TCP = np.dtype(
 )
 PROTOCOL_TCP, FRAGMENT_HEADER, AUTHENTICATION = 6, 44, 51
 # Hop-by-hop, routing, fragment, AH, destination options, mobility, HIP, Shim6.
-IPV6_EXTENSIONS = (0, 43, FRAGMENT_HEADER, AUTHENTICATION, 60, 135, 139, 140)
-IPV4_EXTENSIONS = (AUTHENTICATION,)
+IPV6_EXTENSIONS = _table(0, 43, FRAGMENT_HEADER, AUTHENTICATION, 60, 135, 139, 140)
+IPV4_EXTENSIONS = _table(AUTHENTICATION)
 MAX_EXTENSIONS = 8
 V4_MAPPED = 0xFFFF << 32
 
@@ -177,6 +185,11 @@ def _count_kinds(kind: link.Types, health: CaptureHealth) -> None:
             health.other(name, int(count))
 
 
+def _count_protocols(protocol: NDArray[np.uint8], health: CaptureHealth) -> None:
+    for value, count in zip(*np.unique(protocol, return_counts=True), strict=True):
+        health.other(PROTOCOL_NAMES.get(int(value), f"IP protocol {value}"), int(count))
+
+
 def _ipv4(batch: PacketBatch, packet: Index, where: Index, health: CaptureHealth) -> _Datagrams:
     wire_end = batch.offset[packet] + batch.length[packet]
     have = batch.offset[packet] + batch.captured[packet]
@@ -212,11 +225,11 @@ def _ipv6(batch: PacketBatch, packet: Index, where: Index, health: CaptureHealth
 
 
 def _extensions(
-    data: Bytes, found: _Datagrams, known: tuple[int, ...], health: CaptureHealth
+    data: Bytes, found: _Datagrams, known: NDArray[np.bool_], health: CaptureHealth
 ) -> _Datagrams:
     """Walk over extension headers to the transport header; drop what ends on the way."""
     for _ in range(MAX_EXTENSIONS):
-        chosen = np.flatnonzero(np.isin(found.protocol, known))
+        chosen = np.flatnonzero(known[found.protocol])
         if not len(chosen):
             return found
         at = found.start[chosen]
@@ -239,16 +252,16 @@ def _extensions(
         found.start[chosen] = at + size
         found.protocol[chosen] = head["next"]
         found = found.keep(~drop)
-    rest = np.isin(found.protocol, known)
+    rest = known[found.protocol]
     health.malformed += int(np.count_nonzero(rest))
     return found.keep(~rest)
 
 
 def _tcp(batch: PacketBatch, file: int, found: _Datagrams, health: CaptureHealth) -> SegmentBatch:
     is_tcp = found.protocol == PROTOCOL_TCP
-    for value, count in zip(*np.unique(found.protocol[~is_tcp], return_counts=True), strict=True):
-        health.other(PROTOCOL_NAMES.get(int(value), f"IP protocol {value}"), int(count))
-    found = found.keep(is_tcp)
+    if not is_tcp.all():
+        _count_protocols(found.protocol[~is_tcp], health)
+        found = found.keep(is_tcp)
     fits = found.start + TCP.itemsize <= found.end
     whole = found.start + TCP.itemsize <= found.have
     health.malformed += _misses(fits)

@@ -41,6 +41,8 @@ _U16 = np.dtype([("v", ">u2")])
 _U32 = np.dtype([("v", "<u4")])
 _BYTE = np.dtype([("v", "u1")])
 _PKTAP = np.dtype([("size", "<u4"), ("record", "<u4"), ("dlt", "<u4")])
+_IS_TAG = np.zeros(1 << 16, np.bool_)
+_IS_TAG[list(VLAN_TAGS)] = True
 _VERSIONS = np.full(16, NO_FAMILY, np.uint16)
 _VERSIONS[4], _VERSIONS[6] = ETHERTYPE_IPV4, ETHERTYPE_IPV6
 # Address families: AF_INET everywhere; AF_INET6 of Linux, Windows, the BSDs and macOS.
@@ -97,7 +99,7 @@ def _tagged(type_at: int, header: int) -> Walk:
         kind = rows(data, offset + type_at, _U16)["v"].astype(np.uint16)
         kind[where > end] = CUT
         for _ in range(MAX_VLAN_TAGS):
-            tagged = np.flatnonzero(np.isin(kind, VLAN_TAGS))
+            tagged = np.flatnonzero(_IS_TAG[kind])
             if not len(tagged):
                 break
             tag = where[tagged]

@@ -43,9 +43,14 @@ class PacketParser:
         """Whether bytes may be read right into `space`: the file is known to be uncompressed."""
         return self._head is None and self._inflater is None
 
-    def space(self, size: int) -> memoryview:
-        """Writable room for the next bytes of a plain file; `advance` tells how many came."""
-        return self._arena.space(size)
+    def space(self, size: int, least: int) -> memoryview:
+        """Writable room for the next bytes of a plain file; `advance` tells how many came.
+
+        Args:
+            size: bytes wanted.
+            least: bytes that will do where so many are left of the current block.
+        """
+        return self._arena.space(size, least)
 
     def advance(self, size: int) -> Iterator[PacketBatch]:
         """Packets completed by bytes written to `space`; exhaust before the next call."""

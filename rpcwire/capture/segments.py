@@ -16,25 +16,23 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 class SegmentBatch:
     """Consecutive TCP segments of a capture, one array element a segment, in file order.
 
-        A batch covers all packets of the file with numbers in (previous batch's last_number,
-        last_number]; packets that are not TCP are absent but counted by the reader.
+    A batch covers all packets of the file with numbers in (previous batch's last_number,
+    last_number]; packets that are not TCP are absent but counted by the reader.
 
-        Attributes:
-            data: uint8[*], the bytes that `payload` indexes (one read of the file, or several joined).
-            number: int64[n], packet number within its file, from 1, as Wireshark counts.
-            file: int16[n], index of the file among the inputs.
-            time_ns: int64[n], capture time in ns since the Unix epoch.
-            src, dst: uint64[n, 2], addresses as 128-bit big-endian halves; IPv4 as ::ffff:a.b.c.d.
-            sport, dport: uint16[n].
-            seq, ack: uint32[n].
-            flags: uint8[n], TCP flags as in the header (Chosen = slice | NDArray[np.bool_] | NDArray[np.int64]
-
-    FIN, SYN, RST, PSH, ACK above).
-            window: uint16[n], as in the header, unscaled.
-            payload: int64[n], index in `data` of the first payload byte.
-            captured: int64[n], payload bytes present in the file.
-            length: int64[n], payload bytes on the wire (from the IP length; captured <= length).
-            last_number: number of the last packet covered, of any kind.
+    Attributes:
+        data: uint8[*], the bytes that `payload` indexes (one read of the file, or several joined).
+        number: int64[n], packet number within its file, from 1, as Wireshark counts.
+        file: int16[n], index of the file among the inputs.
+        time_ns: int64[n], capture time in ns since the Unix epoch.
+        src, dst: uint64[n, 2], addresses as 128-bit big-endian halves; IPv4 as ::ffff:a.b.c.d.
+        sport, dport: uint16[n].
+        seq, ack: uint32[n].
+        flags: uint8[n], TCP flags as in the header (FIN, SYN, RST, PSH, ACK above).
+        window: uint16[n], as in the header, unscaled.
+        payload: int64[n], index in `data` of the first payload byte.
+        captured: int64[n], payload bytes present in the file.
+        length: int64[n], payload bytes on the wire (from the IP length; captured <= length).
+        last_number: number of the last packet covered, of any kind.
     """
 
     data: NDArray[np.uint8]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,8 @@ from rpcwire.errors import CaptureError
 READ_BYTES = (64 << 10, 1 << 20, 4 << 20)
 COMPRESSED_READ_BYTES = 1 << 20
 STDIN = "-"
+# How long pieces from a pipe are gathered, and the pause that ends it earlier.
+GATHER_SECONDS, PAUSE_SECONDS = 0.05, 0.005
 
 
 @dataclass(slots=True)
@@ -121,17 +126,46 @@ class Source:
         while True:
             size = next(sizes, size)
             if parser.packets.plain:
-                got = stream.readinto(parser.packets.space(size)) or 0  # type: ignore[attr-defined]
+                got = _fill(stream, parser.packets.space(size, READ_BYTES[0]))
                 batches = parser.advance(got)
             else:
-                chunk = stream.read(min(size, COMPRESSED_READ_BYTES))
-                got = len(chunk)
-                batches = parser.feed(chunk)
+                chunk = bytearray(min(size, COMPRESSED_READ_BYTES))
+                got = _fill(stream, memoryview(chunk))
+                batches = parser.feed(bytes(chunk[:got]))
             if not got:
                 break
             self._progress.read += got
             yield from (batch for batch in batches if len(batch))
         yield from (batch for batch in parser.finish() if len(batch))
+
+
+def _fill(stream: BinaryIO, room: memoryview) -> int:
+    """Read what is there; a pipe's small pieces are gathered as long as they come quickly.
+
+    Returns:
+        Bytes read; 0 at the end of the stream.
+    """
+    # One system call a read: what has come must not wait for the room to be full.
+    once = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
+    got = once(room) or 0
+    if not 0 < got < len(room) or not _is_pipe(stream):
+        return got
+    give_up = time.monotonic() + GATHER_SECONDS
+    while got < len(room) and (left := give_up - time.monotonic()) > 0:
+        if not select.select([stream], [], [], min(left, PAUSE_SECONDS))[0]:
+            break
+        more = once(room[got:]) or 0
+        if not more:
+            break
+        got += more
+    return got
+
+
+def _is_pipe(stream: BinaryIO) -> bool:
+    try:
+        return os.name == "posix" and not stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # an object in memory has no descriptor
+        return False
 
 
 def _name(what: str | Path | BinaryIO) -> str:
