@@ -87,11 +87,13 @@ class PacketParser:
             self._inflater.finish()
         if self._container is None:
             size = len(self._head or b"") + self._arena.end
-            raise CaptureError(
-                f"{self._name} is empty: record again, or wait until the capture has begun"
-                if not size
-                else f"{self._name} is not a capture: it ends after {size} bytes"
-            )
+            if size:
+                reason = f"is not a capture: it ends after {size} bytes"
+            elif self._inflater is not None:
+                reason = "is no use: nothing in it could be decompressed; fetch or record it again"
+            else:
+                reason = "is empty: record again, or wait until the capture has begun"
+            raise CaptureError(f"{self._name} {reason}")
         yield from self._container.finish()
         if not self._container.opened:
             raise CaptureError(
