@@ -8,8 +8,9 @@ is counted and named.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rpcwire.ggml.credible import CONVINCED, frame_points
 from rpcwire.ggml.dialect import DialectTracker
@@ -36,7 +37,9 @@ from rpcwire.ggml.versions import (
     Dialect,
     Shape,
 )
-from rpcwire.tcp.span import Span
+
+if TYPE_CHECKING:
+    from rpcwire.tcp.span import Span
 
 #: Stream bytes of the other direction kept while it is not known which side is the client, and
 #: while requests are out of step.
@@ -44,11 +47,20 @@ MOST_HELD = 4 << 20
 UNKNOWN = "UNKNOWN"
 
 
+Endpoint = tuple[str, int]
+
+
 class TcpConnection(Protocol):
     """What is needed to know of the TCP connection."""
 
+    id: int
     initiator_known: bool
-    start_captured: bool
+    start_captured: Sequence[bool]
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, Endpoint]:
+        """Address and port of side 0 and of side 1."""
+        ...
 
 
 class State(Enum):
@@ -88,10 +100,10 @@ class RpcConnection:
         self._caps = [False, False]
         self._sync: list[int | None] = [None, None]
         self._total = [0, 0]
-        self._probing = [not tcp.start_captured] * 2
+        self._probing = [not captured for captured in tcp.start_captured]
         self._finished = False
-        if not tcp.start_captured:
-            for reader in self._up:
+        for reader, probing in zip(self._up, self._probing, strict=True):
+            if probing:
                 reader.lose()
 
     # -- what others ask -------------------------------------------------------------------
@@ -100,6 +112,26 @@ class RpcConnection:
     def recognised(self) -> bool:
         """True when the connection is ggml RPC."""
         return self.state is State.RPC
+
+    @property
+    def id(self) -> int:
+        """Number of the TCP connection."""
+        return self.tcp.id
+
+    @property
+    def client(self) -> Endpoint:
+        """Address and port of the client (side 0 while it is not known which side that is)."""
+        return self.tcp.endpoints[max(0, self.client_side)]
+
+    @property
+    def server(self) -> Endpoint:
+        """Address and port of the worker."""
+        return self.tcp.endpoints[1 - max(0, self.client_side)]
+
+    @property
+    def start_captured(self) -> bool:
+        """Whether the stream was captured from its first byte."""
+        return all(self.tcp.start_captured)
 
     @property
     def layout(self) -> Dialect:
@@ -131,7 +163,7 @@ class RpcConnection:
 
         Used where the capture does not show the beginning of this one; ignored otherwise.
         """
-        if self._probing[0]:
+        if all(self._probing):
             self.tracker.hint(dialects)
 
     def skip_until(self, side: int) -> int:
@@ -279,10 +311,10 @@ class RpcConnection:
         self.state = State.RPC
         self.client_side = side
         up, down = self._up[side], self._down[1 - side]
-        if self._probing[side]:
+        if self._probing[side] or self._probing[1 - side]:
             self._pairing.loose = True
             down.lose()
-        else:
+        if not self._probing[side]:
             header, _ = up.tape.read(0, 1)
             self.tracker.begin(hello=header[0] == HELLO_ID)
             up.dialects = self.tracker.candidates

@@ -53,6 +53,7 @@ class GraphView:
             "head_embedding", "head_hidden", settled by the step they arrive in.
         compute_buffers, kv_buffers, recurrent_buffers: remote buffer pointers.
         rows: tokens in the batch; 0 when the graph does not tell.
+        output_rows: rows whose logits it computes; -1 when the output layer is elsewhere.
         hidden_size: elements of the residual stream; 0 when the graph does not tell.
         mrope: positions come in four sections.
         nodes, tensors: as listed in the frame.
@@ -66,6 +67,7 @@ class GraphView:
     kv_buffers: frozenset[int]
     recurrent_buffers: frozenset[int]
     rows: int
+    output_rows: int
     hidden_size: int
     mrope: bool
     nodes: int
@@ -100,7 +102,7 @@ class _Builder:
         self.view_src: list[int] = t["view_src"].tolist()
         self.params = t["op_params"]
         self.src: list[list[int]] = [[s for s in row if s] for row in t["src"].tolist()]
-        self.node_rows = [self.row[i] for i in graph.node_ids.tolist() if i in self.row]
+        self.node_rows = [self.row[i] for i in graph.nodes.tolist() if i in self.row]
         self.is_node = set(self.node_rows)
         flags_used = any(self.flags[r] & FLAG_COMPUTE for r in self.node_rows)
         self.computed = [
@@ -378,6 +380,7 @@ def build_view(graph: Graph) -> GraphView:
         kv_buffers=frozenset(kv),
         recurrent_buffers=frozenset(recurrent),
         rows=rows,
+        output_rows=min((b.ne[r][1] for r in logits), default=-1),
         hidden_size=hidden_size,
         mrope=mrope,
         nodes=len(b.node_rows),
@@ -405,7 +408,7 @@ class ViewCache:
         key = b"".join(
             np.ascontiguousarray(t[name]).tobytes()
             for name in ("id", "op", "src", "ne", "flags", "buffer", "view_src")
-        ) + np.ascontiguousarray(graph.node_ids).tobytes()
+        ) + np.ascontiguousarray(graph.nodes).tobytes()
         found = self._views.get(key)
         if found is None:
             if len(self._views) >= self._limit:

@@ -1,0 +1,426 @@
+"""One client process: what each command of its connections means, in one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcwire.runs.graphview import GraphView, ViewCache
+from rpcwire.runs.passes import Group, Pass, PassBuilder, give_phase
+from rpcwire.runs.requests import RequestTracker
+from rpcwire.runs.roles import activation_role, read_role
+from rpcwire.runs.shapes import output_role
+from rpcwire.runs.steps import Step, make_step
+
+if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.runs.run import RunBuilder
+
+_MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
+_MAX_QUERIES = 20_000
+
+_PROBES = ("HELLO", "DEVICE_COUNT", "GET_DEVICE_MEMORY", "GET_ALIGNMENT", "GET_MAX_SIZE")
+_ALLOCATIONS = (
+    "ALLOC_BUFFER",
+    "FREE_BUFFER",
+    "BUFFER_CLEAR",
+    "BUFFER_GET_BASE",
+    "INIT_TENSOR",
+    "MEMSET_TENSOR",
+)
+#: Role of commands whose role does not depend on what they carry.
+_ROLE = {
+    **dict.fromkeys(_PROBES, "probe"),
+    **dict.fromkeys(_ALLOCATIONS, "allocation"),
+    "GET_ALLOC_SIZE": "alloc_query",
+    "GRAPH_COMPUTE": "graph",
+    "GRAPH_RECOMPUTE": "graph_reuse",
+    "SET_TENSOR_HASH": "weights_hash",
+    "COPY_TENSOR": "copy",
+}
+
+
+class Link:
+    """One connection of the client: its buffers, current graphs and waiting uploads."""
+
+    __slots__ = (
+        "allocated",
+        "caches",
+        "compute",
+        "greeting",
+        "id",
+        "previous",
+        "recurrent",
+        "start_captured",
+        "step",
+        "steps",
+        "uploads",
+        "views",
+        "weights",
+    )
+
+    def __init__(self, connection_id: int, start_captured: bool) -> None:
+        self.id = connection_id
+        self.start_captured = start_captured
+        self.previous: Frame | None = None
+        self.greeting: list[Frame] | None = []  #: frames until it is known what it is for
+        self.uploads: list[Frame] = []
+        self.views: dict[int, GraphView | None] = {}
+        self.steps: dict[int, Step] = {}
+        self.step: Step | None = None
+        self.compute: set[int] = set()
+        self.caches: set[int] = set()
+        self.recurrent: set[int] = set()
+        self.weights: set[int] = set()
+        self.allocated: set[int] = set()
+
+
+class Client:
+    """Takes the frames of one client in order and decides role and phase of each.
+
+    Attributes:
+        passes: its passes and contexts. tracker: its requests.
+    """
+
+    def __init__(self, run: RunBuilder) -> None:
+        self._run = run
+        self.passes = PassBuilder()
+        self.tracker = RequestTracker()
+        self._links: dict[int, Link] = {}
+        self._servers: dict[tuple[str, int], Link] = {}
+        self._queries: list[Frame] = []  #: GET_ALLOC_SIZE (and their greetings) before a pass
+        self._state: Group | None = None
+        self._restored = False
+        self._views = ViewCache()
+        self._handlers = {
+            **dict.fromkeys(_PROBES, self._probe),
+            **dict.fromkeys(_ALLOCATIONS, self._allocation),
+            "BUFFER_CLEAR": self._clear,
+            "FREE_BUFFER": self._free,
+            "GET_ALLOC_SIZE": self._alloc_query,
+            "SET_TENSOR": self._upload,
+            "SET_TENSOR_HASH": self._upload,
+            "GET_TENSOR": self._read,
+            "COPY_TENSOR": self._copy,
+            "GRAPH_COMPUTE": self._graph,
+            "GRAPH_RECOMPUTE": self._graph,
+        }
+
+    # -- frames in -----------------------------------------------------------------------------
+
+    def request(self, frame: Frame) -> None:
+        """Take a request."""
+        link = self._link(frame)
+        previous, link.previous = link.previous, frame
+        if previous is not None:
+            previous.next_ns = frame.time_ns
+            self._maybe_trip(previous)
+        frame.role = _ROLE.get(frame.command, "")
+        if link.greeting is not None:
+            if frame.command == "HELLO":
+                link.greeting.append(frame)
+                return
+            self._greeted(link, frame)
+        handler = self._handlers.get(frame.command)
+        if handler is None:
+            give_phase(frame, "other")
+        else:
+            handler(link, frame)
+
+    def response(self, frame: Frame) -> None:
+        """Take a response; its request, if captured, came before."""
+        request = frame.request
+        if request is None:
+            frame.phase = "other"
+            return
+        frame.phase = request.phase
+        if request.next_ns:
+            self._maybe_trip(request)
+        owner = request.group.owner if request.group is not None else None
+        if owner is not None:
+            owner.end_ns = max(owner.end_ns, frame.end_ns)
+        elif request.command == "ALLOC_BUFFER" and frame.content and len(frame.content) >= 8:
+            self._link(request).allocated.add(int.from_bytes(frame.content[:8], "little"))
+
+    def finish(self) -> None:
+        """No more frames."""
+        for link in self._links.values():
+            self._end_link(link)
+            if link.previous is not None and link.previous.response is not None:
+                link.previous.next_ns = link.previous.response.time_ns + 1
+                self._maybe_trip(link.previous)
+        self._settle_passes(finishing=True)
+        if self._state is not None:
+            self._state.settle("state")
+        self._settle_queries("load")
+        self.tracker.finish()
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def _link(self, frame: Frame) -> Link:
+        connection = frame.connection
+        link = self._links.get(connection.id)
+        if link is None:
+            link = Link(connection.id, connection.start_captured)
+            self._links[connection.id] = link
+            old = self._servers.get(connection.server)
+            if old is not None:  # a server serves one connection at a time
+                self._end_link(old)
+                self.passes.forget(old.id)
+            self._servers[connection.server] = link
+        return link
+
+    def _end_link(self, link: Link) -> None:
+        for frame in link.greeting or ():
+            give_phase(frame, "load")
+        link.greeting = None
+        self._flush_uploads(link)
+
+    def _greeted(self, link: Link, frame: Frame) -> None:
+        """The first command after HELLO tells what a connection is for."""
+        greeting, link.greeting = link.greeting or [], None
+        if frame.command == "GET_ALLOC_SIZE":
+            self._queries.extend(greeting)
+            return
+        for f in greeting:
+            give_phase(f, "load")
+
+    def _maybe_trip(self, request: Frame) -> None:
+        response = request.response
+        if response is not None and not request.trip and response.time_ns < request.next_ns:
+            self._run.round_trip(request)
+
+    # -- commands ------------------------------------------------------------------------------
+
+    def _probe(self, link: Link, frame: Frame) -> None:
+        give_phase(frame, "load")
+
+    def _allocation(self, link: Link, frame: Frame) -> None:
+        if frame.command == "INIT_TENSOR" and frame.tensor is not None:
+            link.weights.add(frame.tensor.buffer)
+        if frame.command == "ALLOC_BUFFER":
+            self._settle_queries("load")
+        give_phase(frame, "load")
+
+    def _free(self, link: Link, frame: Frame) -> None:
+        self._settle_queries("load")
+        pointer = _pointer(frame)
+        for known in (link.compute, link.caches, link.recurrent, link.weights, link.allocated):
+            known.discard(pointer)
+        self.passes.forget(link.id, pointer)
+        give_phase(frame, "load")
+
+    def _clear(self, link: Link, frame: Frame) -> None:
+        """A clear right after a context's first pass belongs to the warm-up, if it was one."""
+        latest = self.passes.latest
+        pointer = _pointer(frame)
+        its = latest is not None and self.passes.contexts.get((link.id, pointer)) is latest.context
+        if latest is not None and its and latest.next is None and not latest.group.phase:
+            latest.clears.append(frame)
+            if latest.may_warm_up:
+                return
+            latest.clears.pop()
+        give_phase(frame, "load")
+
+    def _alloc_query(self, link: Link, frame: Frame) -> None:
+        self._queries.append(frame)
+        if len(self._queries) > _MAX_QUERIES:
+            self._settle_queries("load")
+
+    def _upload(self, link: Link, frame: Frame) -> None:
+        tensor = frame.tensor
+        buffer = tensor.buffer if tensor is not None else 0
+        if buffer in link.caches:
+            self._move_state(link, frame, restoring=True)
+        elif buffer in link.weights and buffer not in link.compute:
+            self._weights(frame)
+        else:
+            link.uploads.append(frame)
+            if len(link.uploads) > _MAX_PENDING:
+                self._flush_uploads(link)
+
+    def _read(self, link: Link, frame: Frame) -> None:
+        tensor = frame.tensor
+        if tensor is None:
+            give_phase(frame, "other")
+            return
+        for step in reversed(list(link.steps.values())):
+            role = step.view.output(tensor.id) if step.view is not None else None
+            if role is None and step.view is None and tensor.buffer not in link.caches:
+                role = output_role(frame, _widest(step))
+            if role is not None:
+                self._output(step, frame, role)
+                return
+        if tensor.buffer in link.caches or not link.compute or tensor.buffer not in link.compute:
+            self._move_state(link, frame, restoring=False)
+        elif link.step is not None:
+            self._output(link.step, frame, "hidden_out")
+        else:
+            give_phase(frame, "other")
+
+    def _copy(self, link: Link, frame: Frame) -> None:
+        tensor = frame.tensor
+        latest = self.passes.latest
+        if tensor is not None and tensor.buffer in link.caches:
+            self._state_group().add(frame)
+        elif latest is not None:
+            latest.group.add(frame)
+        else:
+            give_phase(frame, "load")
+
+    def _graph(self, link: Link, frame: Frame) -> None:
+        if frame.graph is not None:
+            view: GraphView | None = self._views.view(frame.graph)
+        elif frame.command == "GRAPH_RECOMPUTE":
+            view = link.views.get(frame.device)
+        else:
+            view = None
+        link.views[frame.device] = view
+        inputs = self._take_uploads(link, view)
+        step = make_step(link.id, frame, view, inputs)
+        link.steps.pop(frame.device, None)
+        link.steps[frame.device] = link.step = step
+        if view is not None:
+            link.compute |= view.compute_buffers
+            link.caches |= view.kv_buffers | view.recurrent_buffers
+            link.recurrent |= view.recurrent_buffers
+            link.weights |= view.weights
+        caches = (view.kv_buffers | view.recurrent_buffers) if view is not None else frozenset()
+        created = link.start_captured if view is not None else False
+        if caches and not link.start_captured:
+            created = bool(caches & link.allocated)
+        p = self.passes.place(step, self._run.next_pass_id, created)
+        self._account_step(p, step)
+
+    # -- steps and passes ----------------------------------------------------------------------
+
+    def _take_uploads(self, link: Link, view: GraphView | None) -> list[Frame]:
+        """The waiting uploads that this graph reads; the others go on waiting."""
+        uploads, link.uploads = link.uploads, []
+        if view is None:
+            return [f for f in uploads if not self._left_over(link, f, f.tensor is None)]
+        taken = []
+        for f in uploads:
+            if f.tensor is not None and f.tensor.id in view.inputs:
+                taken.append(f)
+            elif not self._left_over(
+                link, f, f.tensor is None or f.tensor.buffer in view.weights
+            ):
+                link.uploads.append(f)
+        return taken
+
+    def _left_over(self, link: Link, frame: Frame, settled: bool) -> bool:
+        if settled or frame.tensor is None:
+            self._weights(frame)
+            return True
+        return False
+
+    def _flush_uploads(self, link: Link) -> None:
+        for f in link.uploads:
+            self._weights(f)
+        link.uploads = []
+
+    def _weights(self, frame: Frame) -> None:
+        frame.role = frame.role or "weights"
+        frame.content = None
+        give_phase(frame, "load")
+
+    def _account_step(self, p: Pass, step: Step) -> None:
+        for f in step.inputs:
+            if f.role == "weights_hash":
+                continue
+            f.role = activation_role(f, p, step)
+        first = p.steps[0] is step
+        if first:
+            p.state_before, self._state = self._state, None
+            p.restored_before, self._restored = self._restored, False
+        for f in self._queries:
+            f.pass_id = p.id
+            p.group.add(f)
+        self._queries = []
+        for f in step.inputs:
+            f.pass_id = p.id
+            p.group.add(f)
+        step.graph.pass_id = p.id
+        p.group.add(step.graph)
+        if first:
+            self._settle_passes()
+
+    def _output(self, step: Step, frame: Frame, role: str) -> None:
+        p: Pass = step.owner
+        step.outputs.append(frame)
+        frame.role = read_role(role, self._has_head())
+        if role in ("logits", "sampling", "hidden_flagged"):
+            p.complete = True
+        p.chose_experts |= role == "expert_ids"
+        if role == "logits":
+            p.logits = frame
+        elif role == "sampling":
+            p.samples.append(frame)
+        elif frame.role == "hidden_out" and p.output_rows < 0 and p.rows:
+            asked = int(frame.tensor.ne[1])
+            if asked < p.rows or p.rows == 1:
+                p.output_rows = asked
+        frame.pass_id = p.id
+        p.group.add(frame)
+
+    def _has_head(self) -> bool:
+        return any(c.is_head and c.alive for c in self.passes.contexts.values())
+
+    def _settle_passes(self, finishing: bool = False) -> None:
+        for p in self.passes.closed(finishing):
+            continues = self.tracker.continues(p)
+            phase = self._judge(p)
+            if p.state_before is not None:  # what moves while a request runs is its cost
+                p.state_before.settle("state", generation=continues)
+            for f in p.clears:
+                give_phase(f, "warmup" if phase == "warmup" else "load")
+            p.clears = []
+            p.group.settle(phase)
+            self._run.settled(p)
+
+    def _judge(self, p: Pass) -> str:
+        warm = p.next.at_start if p.next is not None else bool(p.clears)
+        if p.may_warm_up and warm:
+            p.context.warmups += 1
+            return "warmup"
+        if self._is_draft(p):
+            return self.tracker.draft(p)
+        return self.tracker.target(p)
+
+    def _is_draft(self, p: Pass) -> bool:
+        """A head, or the smaller of two models that live at the same time."""
+        context = p.context
+        if context.is_head:
+            return True
+        others = {
+            c for c in self.passes.contexts.values() if c.alive and c is not context and c.passes > 0
+        }
+        return any(not c.is_head and c.nodes > context.nodes for c in others)
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def _state_group(self) -> Group:
+        if self._state is None:
+            self._state = Group()
+        return self._state
+
+    def _move_state(self, link: Link, frame: Frame, restoring: bool) -> None:
+        buffer = frame.tensor.buffer if frame.tensor is not None else 0
+        frame.role = "recurrent_state" if buffer in link.recurrent else "kv_state"
+        frame.content = None
+        self._restored |= restoring
+        self._state_group().add(frame)
+
+    def _settle_queries(self, phase: str) -> None:
+        for f in self._queries:
+            give_phase(f, phase)
+        self._queries = []
+
+
+def _pointer(frame: Frame) -> int:
+    """The remote_ptr that a buffer command begins with; 0 when it was not captured."""
+    return int.from_bytes(frame.head[:8], "little") if len(frame.head) >= 8 else 0
+
+
+def _widest(step: Step) -> int:
+    return max((int(f.tensor.ne[0]) for f in step.inputs if f.role.endswith("_in")), default=0)

@@ -1,0 +1,286 @@
+"""Requests: prompt, generated, drafted and accepted tokens, counted from the passes of a client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rpcwire.runs.graphview import TYPE_F32, TYPE_I32
+from rpcwire.runs.sequences import (
+    GENERATING,
+    PROMPT,
+    Block,
+    Request,
+    Round,
+    Sequence,
+    blocks,
+    is_verify,
+    sees,
+)
+
+if TYPE_CHECKING:
+    from rpcwire.runs.passes import Pass
+
+_STALE = 16  #: target passes after which a sequence that took no part is over
+_REMEMBERED = 16  #: target passes whose positions a draft pass may repeat
+
+
+class RequestTracker:
+    """Follows the requests of one client through its passes, in order.
+
+    `requests` holds all of them in order of start; the figures of one are final once a later
+    request took its place or `finish` was called.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.speculative = False
+        self._sequences: list[Sequence] = []
+        self._target_count = 0
+        self._drafted: list[int] = []
+        self._recent: list[tuple[np.ndarray | None, int, str]] = []
+        self._agreed = [0, 0]  #: rounds where the logits foretold the acceptance, and all
+
+    def target(self, p: Pass) -> str:
+        """Take a pass of the target model; returns its phase."""
+        self._target_count += 1
+        self._drop_stale()
+        live = sorted(self._sequences, key=lambda s: -s.last_pass)
+        used: list[Sequence] = []
+        kinds = set()
+        for block in blocks(p, live):
+            sequence, kind = self._place(p, block, [s for s in live if s not in used])
+            used.append(sequence)
+            kinds.add(kind)
+        phase = next(k for k in ("prefill", "verify", "decode") if k in kinds)
+        self._recent.append((p.positions, p.rows, phase))
+        del self._recent[:-_REMEMBERED]
+        self._drafted.clear()
+        return phase
+
+    def draft(self, p: Pass) -> str:
+        """Take a pass of a draft model or head; returns its phase."""
+        self.speculative = True
+        token = _best_candidate(p)
+        if token is not None:
+            self._drafted.append(token)
+        for s in self._sequences:
+            if s.request.draft_tokens is None:
+                s.request.draft_tokens = s.request.accepted_tokens = 0
+        if p.positions is None or not len(p.positions):
+            return self._recent[-1][2] if self._recent and self._recent[-1][1] == p.rows else "draft"
+        for positions, _rows, phase in reversed(self._recent):
+            if positions is not None and np.array_equal(positions, p.positions):
+                return "prefill" if phase == "prefill" else "draft"
+        ends = [s.request.start_position + s.request.prompt_tokens for s in self._sequences]
+        if any(s.request.kind == PROMPT for s in self._sequences):
+            return "prefill"
+        return "prefill" if ends and int(p.positions.min()) < min(ends) else "draft"
+
+    def continues(self, p: Pass) -> bool:
+        """Whether a target pass goes on with a request, so that state moved before it counts."""
+        if p.positions is None or not len(p.positions):
+            return bool(self._sequences)
+        start = int(p.positions[0])
+        return any(
+            s.expects(start) or (s.round is not None and s.round.start == start)
+            for s in self._sequences
+        )
+
+    def finish(self) -> None:
+        """No more passes: settle what the last rounds kept."""
+        for sequence in self._sequences:
+            self._end(sequence)
+        self._sequences.clear()
+
+    # -- placing a block ---------------------------------------------------------------------
+
+    def _place(self, p: Pass, block: Block, free: list[Sequence]) -> tuple[Sequence, str]:
+        sequence = self._match(p, block, free)
+        if sequence is None:
+            replay = self._replayed(p, block, free)
+            if replay is not None:
+                return replay, self._replay(p, block, replay)
+            return self._begin(p, block)
+        request = sequence.request
+        if request.kind == PROMPT:
+            return sequence, self._prompt(p, block, sequence)
+        if block.rows > 1 and not is_verify(block, sequence, self.speculative):
+            if request.inferred and request.generated_tokens == 1 and request.passes == (
+                request.target_passes
+            ):
+                request.kind = PROMPT  # outputs were not seen: the prompt had not ended after all
+                request.generated_tokens = 0
+                return sequence, self._prompt(p, block, sequence)
+            return self._begin(p, block, sequence)
+        return sequence, self._generate(p, block, sequence)
+
+    def _match(self, p: Pass, block: Block, free: list[Sequence]) -> Sequence | None:
+        if block.start < 0:
+            return free[0] if free else None
+        found = [s for s in free if s.stream == block.stream and s.expects(block.start)]
+        if len(found) > 1:
+            seeing = [s for s in found if s.last_cell >= 0 and sees(p, block.first, s.last_cell)]
+            found = seeing or [s for s in found if s.last_pass == found[0].last_pass]
+            found.sort(key=self._sequences.index)
+        return found[0] if found else None
+
+    @staticmethod
+    def _replayed(p: Pass, block: Block, free: list[Sequence]) -> Sequence | None:
+        """A round computed again after its state was restored, as contexts that cannot roll back do."""
+        if not p.restored_before:
+            return None
+        for s in free:
+            if s.round is not None and s.round.start == block.start and s.stream == block.stream:
+                return s
+        return None
+
+    # -- what a block does to a request --------------------------------------------------------
+
+    def _begin(self, p: Pass, block: Block, old: Sequence | None = None) -> tuple[Sequence, str]:
+        if old is not None:
+            self._end(old)
+            self._sequences.remove(old)
+        else:
+            for s in [s for s in self._sequences if s.stream == block.stream and block.stream]:
+                self._end(s)
+                self._sequences.remove(s)
+        request = Request(p.start_ns, max(0, block.start), block.stream)
+        request.inferred = block.start < 0
+        if self.speculative:
+            request.draft_tokens = request.accepted_tokens = 0
+        self.requests.append(request)
+        sequence = Sequence(request, block.start, block.stream, self._target_count)
+        self._sequences.append(sequence)
+        return sequence, self._prompt(p, block, sequence)
+
+    def _prompt(self, p: Pass, block: Block, s: Sequence) -> str:
+        request = s.request
+        request.prompt_tokens += block.rows
+        if block.outputs:
+            request.kind = GENERATING
+            request.generated_tokens = 1
+            request.prompt_end_ns = p.end_ns
+            request.inferred |= block.outputs < 0
+        self._advance(p, block, s)
+        return "prefill"
+
+    def _generate(self, p: Pass, block: Block, s: Sequence) -> str:
+        request = s.request
+        if s.round is not None:
+            self._resolve(s, block.start - s.round.start)
+        if block.rows == 1:
+            request.generated_tokens += 1
+            self._advance(p, block, s)
+            return "decode"
+        drafts = block.rows - 1
+        request.draft_tokens = (request.draft_tokens or 0) + drafts
+        request.accepted_tokens = request.accepted_tokens or 0
+        request.rounds += 1
+        self.speculative = True
+        s.round = Round(
+            block.start, block.rows, block.first, p, drafts, request.generated_tokens,
+            tokens=self._drafted[:drafts], cut=len(self._drafted) > drafts,
+        )
+        self._advance(p, block, s)
+        return "verify"
+
+    def _replay(self, p: Pass, block: Block, s: Sequence) -> str:
+        """Rows of an earlier round again: kept ones, whose count the replay shows."""
+        round_ = s.round
+        if round_ is not None and block.rows <= round_.rows:
+            self._resolve(s, block.rows)
+        self._advance(p, block, s)
+        return "verify" if block.rows > 1 else "decode"
+
+    def _advance(self, p: Pass, block: Block, s: Sequence) -> None:
+        request = s.request
+        request.passes += 1
+        request.target_passes += 1
+        request.end_ns = max(request.end_ns, p.end_ns)
+        s.last_pass = self._target_count
+        if block.start >= 0:
+            s.next = block.start + block.rows
+        if p.cells is not None and block.first + block.rows <= len(p.cells):
+            s.last_cell = int(p.cells[block.first + block.rows - 1])
+
+    # -- acceptance ----------------------------------------------------------------------------
+
+    def _resolve(self, s: Sequence, advance: int) -> None:
+        round_, s.round = s.round, None
+        if round_ is None:
+            return
+        advance = min(max(1, advance), round_.rows)
+        foretold = _foretold(round_)
+        if foretold is not None:
+            self._agreed[0] += foretold == advance - 1
+            self._agreed[1] += 1
+        request = s.request
+        request.accepted_tokens = (request.accepted_tokens or 0) + advance - 1
+        request.generated_tokens = round_.base_generated + advance
+
+    def _end(self, s: Sequence) -> None:
+        """The last round shows no successor: take the likeliest acceptance."""
+        round_ = s.round
+        if round_ is None:
+            return
+        request = s.request
+        request.inferred = True
+        foretold = _foretold(round_)
+        agreed, tried = self._agreed
+        if foretold is not None and (tried == 0 or agreed >= 0.9 * tried):
+            accepted = foretold
+        elif round_.cut:  # the draft was cut to what was still to be generated: all of it was
+            accepted = round_.drafts
+        elif request.rounds > 1:
+            earlier = max(1, (request.draft_tokens or 0) - round_.drafts)
+            rate = (request.accepted_tokens or 0) / earlier
+            accepted = round(rate * round_.drafts)
+        else:
+            accepted = 0
+        s.round = round_
+        self._resolve(s, accepted + 1)
+
+    def _drop_stale(self) -> None:
+        for s in [s for s in self._sequences if self._target_count - s.last_pass > _STALE]:
+            self._end(s)
+            self._sequences.remove(s)
+
+
+def _best_candidate(p: Pass) -> int | None:
+    """The drafted token: of the candidates read after a draft step, the one that scores best."""
+    ids: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    for f in p.samples:
+        content = f.response.content if f.response is not None else None
+        if content is None or len(content) % 4:
+            continue
+        if f.tensor.type == TYPE_I32:
+            ids = np.frombuffer(content, dtype="<i4")
+        elif f.tensor.type == TYPE_F32:
+            scores = np.frombuffer(content, dtype="<f4")
+    if ids is None or not len(ids):
+        return None
+    best = int(scores.argmax()) if scores is not None and len(scores) == len(ids) else 0
+    return int(ids[best])
+
+
+def _foretold(round_: Round) -> int | None:
+    """Drafts that greedy sampling accepts: leading drafts equal to the best logit before them."""
+    frame = round_.in_pass.logits
+    content = frame.response.content if frame is not None and frame.response is not None else None
+    if len(round_.tokens) < round_.drafts or content is None or frame is None:
+        return None
+    vocabulary = int(frame.tensor.ne[0])
+    logits = np.frombuffer(content, dtype="<f4", count=len(content) // 4)
+    if not vocabulary or len(logits) < vocabulary * (round_.first + round_.rows):
+        return None
+    table = logits.reshape(-1, vocabulary)[round_.first : round_.first + round_.rows]
+    best = table.argmax(axis=1).tolist()
+    accepted = 0
+    for token, expected in zip(round_.tokens, best, strict=False):
+        if token != expected:
+            break
+        accepted += 1
+    return accepted

@@ -1,0 +1,38 @@
+"""Roles that the graph alone cannot settle: what an activation is depends on where in the pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.runs.passes import Pass
+    from rpcwire.runs.steps import Step
+
+#: Settled by the graph's structure, whatever the pass.
+_FIXED = {
+    "activation_pair": "hidden_in",
+    "head_embedding": "embedding_in",
+    "head_hidden": "draft_hidden",
+}
+
+
+def activation_role(frame: Frame, p: Pass, step: Step) -> str:
+    """Role of an upload, given the pass it belongs to.
+
+    The first step of a pass takes the embeddings in (or the hidden state that local layers
+    computed from them); a later one takes what the step before handed on.
+    """
+    role = frame.role
+    if role != "activation":
+        return _FIXED.get(role, role)
+    if p.steps[0] is not step:
+        return "expert_out" if p.chose_experts else "hidden_in"
+    return "hidden_in" if p.context.enters_hidden else "embedding_in"
+
+
+def read_role(role: str, has_draft: bool) -> str:
+    """Role of a read, given whether a draft head waits for hidden states."""
+    if role == "hidden_flagged":
+        return "draft_hidden" if has_draft else "hidden_out"
+    return "kv_state" if role == "state" else role

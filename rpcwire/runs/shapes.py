@@ -1,0 +1,64 @@
+"""Roles from shape, type and values alone, for a graph that was sent before the capture began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rpcwire.runs.graphview import INTEGER_TYPES, TYPE_F32, TYPE_I64
+
+if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
+
+_TYPE_F16 = 1
+
+
+def integers(frame: Frame) -> np.ndarray | None:
+    """The values of an I32 or I64 upload: int64[n]; None when they were not captured."""
+    if frame.content is None or frame.tensor is None:
+        return None
+    width = 8 if frame.tensor.type == TYPE_I64 else 4
+    if len(frame.content) % width:
+        return None
+    return np.frombuffer(frame.content, dtype=f"<i{width}").astype(np.int64)
+
+
+def input_roles(frames: list[Frame]) -> list[str]:
+    """Likeliest roles of the uploads of one step, in order.
+
+    The activation comes first, then positions, indices (I64) and the mask, then output ids: the
+    order of every builder so far. `unknown` where nothing fits.
+    """
+    roles = []
+    seen_positions = False
+    for f in frames:
+        t = f.tensor
+        if t is None:
+            roles.append("unknown")
+            continue
+        ne0, ne1 = int(t.ne[0]), int(t.ne[1])
+        if t.type == TYPE_I64:
+            roles.append("kv_indices")
+        elif t.type in INTEGER_TYPES:
+            roles.append("output_ids" if seen_positions else "positions")
+            seen_positions = True
+        elif t.type == _TYPE_F16 or (t.type == TYPE_F32 and seen_positions and ne0 % 32 == 0):
+            roles.append("kv_rotation" if ne0 == ne1 and ne0 <= 1024 and ne0 > 64 else "kv_mask")
+        elif t.type == TYPE_F32:
+            roles.append("activation")
+        else:
+            roles.append("unknown")
+    return roles
+
+
+def output_role(frame: Frame, hidden_size: int) -> str:
+    """Likeliest role of a read whose graph is not known: the widest F32 row is the logits."""
+    t = frame.tensor
+    if t is None:
+        return "unknown"
+    if t.type in INTEGER_TYPES:
+        return "sampling"
+    if t.type != TYPE_F32:
+        return "unknown"
+    return "hidden_out" if hidden_size and int(t.ne[0]) <= hidden_size else "logits"

@@ -1,0 +1,120 @@
+"""Steps: one graph submission with its inputs and outputs, joined by tensor ids.
+
+The join rule: every input's tensor id is in the graph submitted next on that connection, every
+output's id in the current one; a read or write whose tensor is in neither is state or weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rpcwire.runs.shapes import input_roles, integers
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.runs.graphview import GraphView
+
+_MASK_ROLES = ("kv_mask",)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One graph submission.
+
+    Attributes:
+        connection_id, device: where it runs.
+        graph: the GRAPH_COMPUTE or GRAPH_RECOMPUTE frame.
+        view: structure of the graph; None when it was sent before the capture began.
+        inputs: uploads, in order, their roles settled.
+        outputs: reads, in order.
+        rows: tokens in the batch, 0 unknown. output_rows: rows whose result is asked for, -1
+            unknown. kv_len: padded cells the mask covers, 0 unknown.
+        positions, cells, output_ids: int64 arrays, or None when not captured (or not there).
+        mask: upload of the (first) mask, or None.
+    """
+
+    connection_id: int
+    device: int
+    graph: Frame
+    view: GraphView | None
+    inputs: list[Frame]
+    outputs: list[Frame] = field(default_factory=list)
+    rows: int = 0
+    output_rows: int = -1
+    kv_len: int = 0
+    positions: np.ndarray | None = None
+    cells: np.ndarray | None = None
+    output_ids: np.ndarray | None = None
+    mask: Frame | None = None
+    owner: Any = None
+
+    @property
+    def start_ns(self) -> int:
+        """When its first byte passed."""
+        return min([f.time_ns for f in self.inputs[:1]] + [self.graph.time_ns])
+
+    def by_role(self, role: str) -> Frame | None:
+        """The first upload of a role."""
+        for f in self.inputs:
+            if f.role == role:
+                return f
+        return None
+
+
+def make_step(
+    connection_id: int, graph: Frame, view: GraphView | None, inputs: list[Frame]
+) -> Step:
+    """Assemble a step; settles the roles of its inputs except that of activations.
+
+    Args:
+        connection_id: of the connection that carries it.
+        graph: the submission.
+        view: the graph's structure, or None when unknown.
+        inputs: its uploads, in order.
+
+    Returns:
+        The step, rows and contents filled in as far as they were captured.
+    """
+    step = Step(connection_id, graph.device, graph, view, inputs)
+    if view is not None:
+        for f in inputs:
+            f.role = view.inputs.get(f.tensor.id, "other_input")
+    else:
+        for f, role in zip(inputs, input_roles(inputs), strict=True):
+            f.role = role
+    _read_inputs(step)
+    return step
+
+
+def _read_inputs(step: Step) -> None:
+    view = step.view
+    if view is not None:
+        step.rows = view.rows
+        step.output_rows = view.output_rows
+    for f in step.inputs:
+        ne = f.tensor.ne
+        role = f.role
+        if role == "positions" and step.positions is None:
+            values = integers(f)
+            sections = 4 if view is not None and view.mrope else 1
+            if view is None and step.rows and int(ne[0]) == 4 * step.rows:
+                sections = 4
+            if values is not None and len(values) % sections == 0:
+                step.positions = values[: len(values) // sections]
+            if not step.rows:
+                step.rows = int(ne[0]) // sections
+        elif role == "kv_indices" and step.cells is None:
+            step.cells = integers(f)
+        elif role == "output_ids":
+            step.output_rows = int(ne[0])
+            step.output_ids = integers(f)
+        elif role in _MASK_ROLES and step.mask is None:
+            step.mask = f
+            step.kv_len = int(ne[0])
+        elif role.startswith(("activation", "head_")) and not step.rows:
+            step.rows = int(ne[1]) * int(ne[2])
+    if step.positions is not None and step.rows and len(step.positions) != step.rows:
+        step.positions = step.positions[: step.rows] if len(step.positions) > step.rows else None
