@@ -1,0 +1,75 @@
+"""The way of the data: captures to segments, streams, frames and a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rpcwire.capture.reader import SegmentReader
+from rpcwire.ggml.stream import RpcConnection
+from rpcwire.runs.run import RunBuilder
+from rpcwire.tcp.assembler import Assembler, Delivery
+
+if TYPE_CHECKING:
+    from rpcwire.capture.segments import SegmentBatch
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.versions import Dialect
+    from rpcwire.runs.passes import Pass
+    from rpcwire.tcp.connection import Connection
+
+Source = str | Path | BinaryIO
+
+
+class Session:
+    """Everything between segments and the accounts of a run, fed batch by batch.
+
+    Args:
+        ports: only connections with one of these ports on either end; None takes all.
+        on_frame, on_pass: see RunBuilder.
+
+    Attributes:
+        run: the accounts.
+        connections: of every TCP connection seen that carried data, in order of appearance.
+    """
+
+    def __init__(
+        self,
+        *,
+        ports: Container[int] | None = None,
+        on_frame: Callable[[Frame], None] | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
+    ) -> None:
+        self.assembler = Assembler(ports=ports)
+        self.run = RunBuilder(on_frame, on_pass)
+        self.connections: dict[Connection, RpcConnection] = {}
+        self._learned: dict[tuple[str, int], tuple[Dialect, ...]] = {}
+
+    def feed(self, batch: SegmentBatch) -> None:
+        """Take the next segments."""
+        self._take(self.assembler.feed(batch), batch.last_number)
+
+    def finish(self) -> None:
+        """No more segments."""
+        self._take(self.assembler.finish(), None)
+        frames = [f for rpc in self.connections.values() for f in rpc.finish()]
+        self._hand_on(frames)
+        self.run.finish()
+
+    def _take(self, deliveries: list[Delivery], last: int | None) -> None:
+        frames: list[Frame] = []
+        for delivery in deliveries:
+            rpc = self.connections.get(delivery.connection)
+            if rpc is None:
+                rpc = self.connections[delivery.connection] = RpcConnection(delivery.connection)
+            for side in (0, 1):
+                for span in delivery.spans[side]:
+                    rpc.feed(side, span)
+            number = delivery.last_number if last is None else last
+            frames += rpc.finish() if delivery.closed else rpc.settle(number)
+        self._hand_on(frames)
+
+    def _hand_on(self, frames: list[Frame]) -> None:
+        frames.sort(key=lambda f: (f.file, f.end_number, f.connection.id, f.direction, f.offset))
+        for frame in frames:
+            self.run.feed(frame)
