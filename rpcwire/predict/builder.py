@@ -21,8 +21,10 @@ LISTED = {
 }
 #: Families that pick the output rows after the last layer instead of inside it, and where.
 LATE_OUTPUTS = {"gpt-oss": "before", "qwen35": "after", "qwen35moe": "after"}
-#: Families without rotary positions in any layer, and those whose embeddings are scaled.
+#: Families whose embeddings, and those whose queries, are scaled.
 SCALED = frozenset({"gemma", "gemma2", "gemma3", "gemma3n", "gemma4"})
+#: Families whose attention computes the key before the value in every build.
+KEY_FIRST = frozenset({"gemma3", "gpt-oss"})
 SCALED_QUERY = frozenset({"gemma", "gemma2", "gemma3"})
 #: How routed experts are weighted: softmax before or after the choice, sum made one, scaled.
 SOFTMAX_LAST = frozenset({"gpt-oss"})
@@ -60,6 +62,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     leaves: dict[str, Node] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    shared: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = self.placement.tensor_names
@@ -76,7 +79,7 @@ class Builder:
         x = names["x"]
         for layer in range(model.layers):
             last = layer == model.layers - 1
-            x = self._layer(layer, x, last and model.arch not in LATE_OUTPUTS)
+            x = self._layer(layer, x, last and self._late_outputs() is None)
         return self._output(x)
 
     def draft_graph(self, outputs: bool = True) -> Graph:
@@ -103,6 +106,12 @@ class Builder:
         del outputs
         return Graph(self.nodes, None, hidden, [score, top], self._listed())
 
+    def _late_outputs(self) -> str | None:
+        """Where the output rows are picked: before or after the last norm, None in the last layer."""
+        if self.model.arch in self.build.early_outputs:
+            return None
+        return LATE_OUTPUTS.get(self.model.arch)
+
     def _listed(self) -> bool:
         return self.model.arch in LISTED.get(self.build.name, frozenset())
 
@@ -111,7 +120,7 @@ class Builder:
         residual = x
         names = {"x": x}
         if self.model.recurrent[layer]:
-            self._run(block("recurrent.delta_net.lines"), names, layer, rows)
+            self._run(block(f"recurrent.{self.build.recurrent}.lines"), names, layer, rows)
         else:
             self._attention(names, layer, rows)
         x = names["x"]
@@ -147,6 +156,8 @@ class Builder:
             kind = "fused"
         elif self._gated(layer):
             kind = "gated"
+        elif not self.build.value_first or self.model.arch in KEY_FIRST:
+            kind = "separate_kv"
         self._run(block(f"attention.{kind}.front"), names, layer, rows)
         self._run(block("rotate.before"), names, layer, rows)
         flash = "flash" if self.context.flash else "plain"
@@ -164,7 +175,7 @@ class Builder:
     def _feed_forward(self, f: Node, layer: int, rows: int) -> Node:
         names = {"f": f, "x": f}
         if self._has(".ffn_gate_inp.weight", layer):
-            self._run(block("ffn.experts.lines"), names, layer, rows)
+            self._run(block(f"ffn.{self.build.experts}.lines"), names, layer, rows)
             if self._has(".ffn_down_shexp.weight", layer):
                 self._run(block("ffn.shared_expert.lines"), names, layer, rows)
         else:
@@ -187,7 +198,7 @@ class Builder:
 
     def _output(self, x: Node) -> Graph:
         model = self.model
-        late = LATE_OUTPUTS.get(model.arch)
+        late = self._late_outputs()
         rows = self.shape.tokens if late == "after" else self.shape.outputs
         if late == "before":
             x = self._rows(x, rows)
@@ -211,10 +222,35 @@ class Builder:
     def _run(self, lines: tuple[Line, ...], names: dict[str, Node], layer: int, rows: int) -> None:
         """Append the nodes of a block; results go into `names`."""
         cells = self._cells(layer)
-        sizes = tensor_sizes(self.model, self.context, layer, rows, cells)
+        sizes = tensor_sizes(
+            self.model, self.context, layer, rows, cells, self.shape.sequences
+        )
+        repeated: list[Node] = []
         for line in lines:
+            if line.op == "add_up":
+                names[line.name] = self._add_up(line, repeated, sizes)
+                continue
+            if line.repeat == "once":
+                if line.name not in self.shared:
+                    self._line(line, names, layer, sizes)
+                    self.shared[line.name] = names[line.name]
+                names[line.name] = self.shared[line.name]
+                continue
+            repeated = []
             for _ in range(self._repeats(line.repeat)):
                 self._line(line, names, layer, sizes)
+                if line.name in names:
+                    repeated.append(names[line.name])
+
+    def _add_up(self, line: Line, parts: list[Node], sizes: dict[str, int]) -> Node:
+        """Sum the results of a repeated line one by one; a single one is copied."""
+        total = parts[0]
+        for part in parts[1:] or [None]:
+            sources = [total] if part is None else [total, part]
+            total = self._append(
+                Node(line.name, "add", sizes[line.size], line.up, sources=sources)
+            )
+        return total
 
     def _line(
         self, line: Line, names: dict[str, Node], layer: int, sizes: dict[str, int]
@@ -256,8 +292,7 @@ class Builder:
             node.fixed = self.placement.layer_device(layer)
 
     def _repeats(self, word: str) -> int:
-        counts = {"": 1, "rollback": self.context.rollback}
-        counts |= {"used": self.model.experts_used, "used-1": max(self.model.experts_used - 1, 0)}
+        counts = {"": 1, "rollback": self.context.rollback, "used": self.model.experts_used}
         return counts[word]
 
     def _cells(self, layer: int) -> int:
@@ -322,6 +357,7 @@ class Builder:
         quantised = {"k": context.type_k not in (0, 1, 30), "v": context.type_v not in (0, 1, 30)}
         return {
             "rope": True,
+            "rolls_back": context.rollback > 1,
             "view_v": self.build.core != "copy",
             "scale_query": model.arch in SCALED_QUERY,
             "streams": context.streams > 1,

@@ -21,6 +21,7 @@ class Build:
     protocols: tuple[str, ...]
     date: str
     core: str
+    recurrent: str
     ffn: str
     mixed_embeddings: bool
     rotation: bool
@@ -32,6 +33,8 @@ class Build:
     output_first: bool
     flash_default: tuple[bool, bool]
     clamp_weights: bool
+    experts: str
+    early_outputs: tuple[str, ...]
     value_first: bool
     state_checkpoints: bool
     source: str
@@ -50,6 +53,7 @@ def builds() -> dict[str, Build]:
     for name, fields in tomllib.loads(source).items():
         fields["protocols"] = tuple(fields["protocols"])
         fields["flash_default"] = tuple(fields["flash_default"])
+        fields["early_outputs"] = tuple(fields["early_outputs"])
         found[name] = Build(name=name, **fields)
     return found
 

@@ -73,13 +73,18 @@ def compute(
                 else wire.recompute(split.device, nodes, number)
             )
     for tensor in read:
-        if devices[tensor.device].remote:
+        if devices[tensor.device].remote and tensor.size:
             result.exchanges.append(wire.get_tensor(tensor.device, tensor.size, tensor.down))
     return result
 
 
 def _copy(tensor: Node, target: int, placement: Placement, wire: Wire) -> list[Exchange]:
-    """Move one tensor to device `target`, through the client unless one worker owns both."""
+    """Move one tensor to device `target`, through the client unless one worker owns both.
+
+    Nothing is sent of an empty tensor.
+    """
+    if tensor.size == 0:
+        return []
     source = tensor.fixed if tensor.op in ("weight", "cache", "input") else tensor.device
     a, b = placement.devices[source], placement.devices[target]
     if a.remote and b.remote and a.server == b.server:

@@ -110,7 +110,9 @@ def rotation_size(head_dim: int) -> int:
     return size
 
 
-def tensor_sizes(model: Model, context: Context, layer: int, rows: int, cells: int) -> dict[str, int]:
+def tensor_sizes(
+    model: Model, context: Context, layer: int, rows: int, cells: int, sequences: int = 1
+) -> dict[str, int]:
     """Bytes of the tensors of one layer that may cross to another device, for `rows` rows."""
     hidden = 4 * model.hidden_size * model.streams * rows
     dim_k = model.head_dim_k_swa if model.sliding[layer] else model.head_dim_k
@@ -142,6 +144,7 @@ def tensor_sizes(model: Model, context: Context, layer: int, rows: int, cells: i
         "conv_state": 4 * model.conv_state,
         "ssm_state": 4 * state,
         "conv_input": 4 * mixed * (3 + rows),
+        "state_copy": 4 * sequences,
         "mixed": 4 * mixed * rows,
         "gates": 4 * 64 * rows,
         "delta": 4 * (state + mixed * rows),
