@@ -122,6 +122,15 @@ def fits(shape: Shape, dialect: Dialect, size: int, payload: bytes) -> bool:
     return True
 
 
+def record_plausible(shape: Shape, dialect: Dialect, size: int, payload: bytes) -> bool:
+    """Whether the first tensor record of a request, if it has one, reads well in a dialect."""
+    at = shape.tensor_at
+    if shape.is_graph:
+        whole = counts(payload, size, dialect.layout, shape.device_at == 0)
+        at = shape.least + 8 * whole[0] if whole and whole[1] else -1
+    return at < 0 or record_points(payload[at : at + 128], dialect.layout) is not None
+
+
 def frame_points(
     command: int, size: int, payload: bytes, dialects: tuple[Dialect, ...]
 ) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rpcwire.ggml.credible import fits
+from rpcwire.ggml.credible import fits, record_plausible
 from rpcwire.ggml.versions import (
     DIALECTS,
     LATEST,
@@ -70,6 +70,9 @@ class DialectTracker:
             for d in self.candidates
             if (s := d.shapes.get(command)) is not None and fits(s, d, size, payload)
         ]
+        if len(fit) > 1:
+            readable = [d for d in fit if record_plausible(d.shapes[command], d, size, payload)]
+            fit = readable or fit
         if fit and len(fit) < len(self.candidates):
             self._set(tuple(fit))
         if fit:

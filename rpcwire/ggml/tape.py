@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rpcwire.tcp.span import Span
+if TYPE_CHECKING:
+    from rpcwire.tcp.span import Span
 
 #: Order of packets over several files: file in the upper bits, number in the lower.
 FILE_SHIFT = 44
