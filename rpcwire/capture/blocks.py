@@ -17,7 +17,6 @@ SECTION_HEADER, INTERFACE, OLD_PACKET, SIMPLE_PACKET = 0x0A0D0D0A, 1, 2, 3
 NAME_RESOLUTION, STATISTICS, ENHANCED_PACKET, SECRETS = 4, 5, 6, 10
 # Known, and of no use here: names and keys, custom blocks that may and may not be copied.
 PASSED_OVER = (NAME_RESOLUTION, SECRETS, 0x0BAD, 0x40000BAD)
-CREDIBLE = (SECTION_HEADER, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, ENHANCED_PACKET)
 BYTE_ORDERS = {struct.pack(sign + "I", 0x1A2B3C4D): sign for sign in "<>"}
 # Type, length, and the length again.
 EMPTY_BLOCK = 12
@@ -63,6 +62,8 @@ def packet_layout(kind: int, order: str) -> np.dtype[np.void]:
 
 # Smallest possible block of each type that holds a packet.
 PACKET_BLOCKS = {kind: packet_layout(kind, "<").itemsize + 4 for kind in _PACKET_FIELDS}
+# The same of all types with which a damaged chain may go on.
+SMALLEST = PACKET_BLOCKS | {SECTION_HEADER: 28, INTERFACE: 20, STATISTICS: 24}
 
 
 class BlockLayout:
@@ -78,10 +79,12 @@ class BlockLayout:
 
     def credible(self, head: Headers) -> Mask:
         """Whether each header by itself can be real."""
-        size = head["size"]
-        known: Mask = np.isin(head["kind"], CREDIBLE)
-        known &= (size >= EMPTY_BLOCK) & (size <= MAX_BLOCK) & (size & 3 == 0)
-        return known
+        kind, size = head["kind"], head["size"]
+        sound = np.zeros(len(head), np.bool_)
+        for known, smallest in SMALLEST.items():
+            sound |= (kind == known) & (size >= smallest)
+        sound &= (size <= MAX_BLOCK) & (size & 3 == 0)
+        return sound
 
     def size(self, head: Headers) -> Index:
         """Bytes from each header to the next."""

@@ -7,7 +7,7 @@ from rpcwire.capture.health import CaptureHealth
 # Places named one by one; the others are summed up.
 NAMED_PLACES = 5
 # Places after which the file is given up: each costs a search.
-MAX_PLACES = 10_000
+MAX_PLACES = 2000
 # Bytes that must arrive before a search that ended undecided is tried again.
 RETRY_BYTES = 64 << 10
 

@@ -15,6 +15,8 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 OUTPUT_BYTES = 4 << 20
 # Input is fed in steps, so that damage costs at most the output of one of them.
 STEP_BYTES = 256 << 10
+# Step towards a damaged place, before the last one is done byte by byte.
+SALVAGE_BYTES = 4096
 # The zstandard package cannot bound its output; 2 KiB of input make 64 MiB at the very worst.
 ZSTD_STEP_BYTES = 2048
 
@@ -92,22 +94,25 @@ class GzipInflater:
         return data
 
     def _salvage(self, stream: Any, data: bytes) -> Iterator[bytes]:
-        """Read on byte by byte up to the place of the damage."""
+        """Read on in small steps up to the place of the damage."""
         self._dead = True
         self._health.note(
             f"{self._name}: the gzip data is damaged near byte "
             f"{self._fed:,}; what came before was read"
         )
-        try:
-            for at in range(len(data)):
-                tail = data[at : at + 1]
-                while tail:
-                    out = stream.decompress(tail, OUTPUT_BYTES)
-                    if out:
-                        yield out
-                    tail = stream.unconsumed_tail
-        except zlib.error:
-            return
+        size = SALVAGE_BYTES
+        while data:
+            saved = stream.copy()
+            try:
+                out = stream.decompress(data[:size], OUTPUT_BYTES)
+            except zlib.error:
+                if size == 1:
+                    return
+                stream, size = saved, 1
+                continue
+            if out:
+                yield out
+            data = stream.unconsumed_tail + data[size:]
 
 
 class ZstdInflater:

@@ -85,7 +85,11 @@ def _follow(
         head = rows(data, at, layout.dtype)
         following = at + layout.size(head)
         inside = following + size <= end
-        leaving = origin[~inside & ((following == end) | (hop > 1))] if final else origin[~inside]
+        leaving = (
+            origin[~inside & ((hop > 1) | ((hop > 0) & (following == end)))]
+            if final
+            else origin[~inside]
+        )
         (accepted if final else pending).extend(leaving[:1].tolist())
         origin, at, head, following = origin[inside], at[inside], head[inside], following[inside]
         good = layout.agree(data, at, head, rows(data, following, layout.dtype))

@@ -228,9 +228,9 @@ def conversation() -> list[Segment]:
         Segment(seq=99, ack=0, flags=2, options=b"\x02\x04\x05\xb4"),
         Segment(src=2, dst=1, sport=50052, dport=40000, seq=4_294_967_295, ack=100, flags=0x12),
         Segment(b"x" * 9, seq=100, ack=0, time_ns=START_NS + 1000),
-        Segment(b"reply" * 200, 2, 1, 50052, 40000, 0, 109, time_ns=START_NS + 2_000_000),
-        Segment(bytes(range(256)), seq=109, ack=1000, time_ns=START_NS + 5_000_000_000),
-        Segment(seq=365, ack=1000, flags=0x11, window=0, time_ns=START_NS + 5_000_001_000),
+        Segment(b"reply" * 20, 2, 1, 50052, 40000, 0, 109, time_ns=START_NS + 2_000_000),
+        Segment(bytes(range(256)), seq=109, ack=100, time_ns=START_NS + 5_000_000_000),
+        Segment(seq=365, ack=100, flags=0x11, window=0, time_ns=START_NS + 5_000_001_000),
     ]
 
 
