@@ -7,6 +7,7 @@ from bisect import bisect_right
 from rpcwire.capture.segments import ACK, FIN, RST, SYN
 from rpcwire.tcp.half import Bytes, Half, Packet
 from rpcwire.tcp.limits import Limits
+from rpcwire.tcp.sightings import Hold
 
 Endpoint = tuple[str, int]
 _MASK = 0xFFFFFFFF
@@ -15,12 +16,11 @@ _MASK = 0xFFFFFFFF
 class Connection:
     """One connection, from its first packet to its last, at whatever points it was captured.
 
-    Side 0 is the initiator when the handshake told it (`initiator_known`), else the endpoint with
-    the higher port.
+    Side 0 is the initiator when the handshake told it (`initiator_known`), else the sender of the
+    first packet.
 
     Attributes:
         id: from 0 in the order in which connections first had something to deliver; -1 before.
-        endpoints: address and port of side 0 and of side 1.
         initiator_known: whether a SYN said who opened it.
         start_captured: per side, whether its SYN was captured, so that offset 0 is its first byte.
         opened_ns, closed_ns: capture time of the first packet, and of the RST or second FIN
@@ -29,20 +29,21 @@ class Connection:
         reset: whether an RST ended it.
         sides: per-direction state and counters; `sides[s].next` is the stream's length so far.
         handshake_ns: per side, time from its SYN to the acknowledgement of it.
-        points: the addresses under which it was seen, the first as in `endpoints`.
         stray_packets, stray_bytes: packets of the same addresses and ports whose sequence numbers
-            fit nowhere, and their payload: not delivered.
+            fit nowhere, and their payload and that of RST: not delivered.
         ignored: set by a consumer that does not want the data; it is counted, not delivered.
     """
 
-    def __init__(self, limits: Limits, endpoints: tuple[Endpoint, Endpoint], first: Packet) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        endpoints: tuple[Endpoint, Endpoint],
+        first: Packet,
+        hold: Hold | None = None,
+    ) -> None:
         self.id = -1
         self.initiator_known = bool(first.flags & SYN)
-        if self.initiator_known:
-            self.flip = first.end ^ bool(first.flags & ACK)
-        else:
-            self.flip = int(endpoints[0][1] < endpoints[1][1])
-        self._ends = endpoints
+        self.flip = first.end ^ (self.initiator_known and bool(first.flags & ACK))
         self.start_captured = [False, False]
         self.opened_ns = self.last_ns = first.time_ns
         self.last_order = first.order
@@ -50,20 +51,56 @@ class Connection:
         self.reset = False
         self.sides = (Half(limits), Half(limits))
         self.handshake_ns: list[int | None] = [None, None]
-        self.points = [self.endpoints]
         self.stray_packets = self.stray_bytes = 0
         self.ignored = False
         self.packets = 0
+        self._ends = [(endpoints, 0)]
         self._syn_ns: list[int | None] = [None, None]
         self._limits = limits
+        self._hold = hold or Hold()
         self._waiting: list[Packet] | None = None if self.initiator_known else []
         self._waiting_segments = 0
         self._strange: list[Packet] = []
 
     @property
+    def points(self) -> list[tuple[Endpoint, Endpoint]]:
+        """The addresses under which the connection was seen, side 0 first."""
+        return [(ends[self.flip ^ swap], ends[1 - (self.flip ^ swap)]) for ends, swap in self._ends]
+
+    @property
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
-        """Address and port of side 0 and of side 1."""
-        return (self._ends[self.flip], self._ends[1 - self.flip])
+        """Address and port of side 0 and of side 1, where it was seen first."""
+        return self.points[0]
+
+    @property
+    def copies(self) -> bool:
+        """Whether packets were captured at several points, so that repeats are not resent.
+
+        Told by addresses (`points`), or by three quarters of the segments being repeated.
+        """
+        repeats = sum(half.repeats for half in self.sides)
+        segments = sum(half.segments for half in self.sides)
+        return len(self._ends) > 1 or repeats > 0.75 * (segments - repeats)
+
+    @property
+    def retransmitted_bytes(self) -> int:
+        """Payload bytes sent again, both directions."""
+        return 0 if self.copies else sum(half.repeated for half in self.sides)
+
+    @property
+    def duplicated_bytes(self) -> int:
+        """Payload bytes captured again at another point, both directions."""
+        return sum(half.repeated for half in self.sides) if self.copies else 0
+
+    @property
+    def embryonic(self) -> bool:
+        """Whether nothing but a handshake was taken so far."""
+        return not any(half.segments for half in self.sides)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it carries payload and is not over."""
+        return self.closed_ns is None and not self.embryonic
 
     @property
     def clean(self) -> bool:
@@ -79,11 +116,50 @@ class Connection:
 
     def packet(self, packet: Packet) -> list[Packet] | None:
         """Take a packet; packets that turn out to begin another connection are returned."""
-        if self._lingered(packet.time_ns):
+        if self.lingered(packet.time_ns):
             return [packet]
         if self._waiting is None:
             return self._take(packet)
         return self._wait(packet)
+
+    def lingered(self, time_ns: int) -> bool:
+        """Whether it ended so long ago that a packet at `time_ns` cannot belong to it."""
+        return self.closed_ns is not None and time_ns - self.last_ns > self._limits.linger_ns
+
+    @property
+    def held_bytes(self) -> int:
+        """Payload bytes kept back, for want of a start or behind a hole."""
+        waiting = sum(packet.captured for packet in self._waiting or ())
+        return waiting + self.sides[0].held_bytes + self.sides[1].held_bytes
+
+    def give_up(self) -> None:
+        """Choose a start and declare the holes in front of held payload, to free memory."""
+        self._settle()
+        for half in self.sides:
+            half.give_up(self.last_order)
+
+    def merge(self, ends: tuple[Endpoint, Endpoint], swap: int, begun: Connection | None) -> None:
+        """Note another point where the connection is seen.
+
+        Args:
+            ends: its addresses there.
+            swap: whether they are numbered the other way round.
+            begun: what was made of its first packets before it was recognised.
+        """
+        if (ends, swap) not in self._ends:
+            self._ends.append((ends, swap))
+        if begun is None:
+            return
+        self.opened_ns = min(self.opened_ns, begun.opened_ns)
+        self.packets += begun.packets
+        for end in (0, 1):
+            half, other = self.sides[end ^ self.flip], begun.sides[end ^ swap ^ begun.flip]
+            half.packets += other.packets
+
+    def kept(self) -> list[Packet]:
+        """Take back the packets that were kept for want of a start."""
+        waiting, self._waiting = self._waiting or [], None
+        return waiting
 
     def own(self, data: Bytes) -> None:
         """Copy payload that is kept back out of the batch's buffer, which is about to go."""
@@ -92,8 +168,7 @@ class Connection:
         if self._strange:
             self._strange = [_owned(packet, data) for packet in self._strange]
         for half in self.sides:
-            if half.held_bytes:
-                half.own(data)
+            half.own(data)
 
     def finish(self) -> None:
         """Nothing more will come: choose a start if that is open, declare the holes."""
@@ -105,9 +180,6 @@ class Connection:
         if self.closed_ns is None and self.sides[0].fin is not None is not self.sides[1].fin:
             self.closed_ns = self.last_ns
 
-    def _lingered(self, time_ns: int) -> bool:
-        return self.closed_ns is not None and time_ns - self.last_ns > self._limits.linger_ns
-
     def _wait(self, packet: Packet) -> list[Packet] | None:
         """Keep the first packets of a connection that began before the capture did."""
         assert self._waiting is not None
@@ -116,18 +188,16 @@ class Connection:
                 waiting, self._waiting = self._waiting, None
                 self.initiator_known = True
                 self.flip = packet.end ^ bool(packet.flags & ACK)
-                self.points[0] = self.endpoints
                 return self._replay([packet, *waiting])
             self._settle()
             return [packet]
         self._waiting.append(packet)
         self._waiting_segments += packet.length > 0
-        limits = self._limits
-        if (
-            len(self._waiting) >= limits.start_packets
-            or self._waiting_segments >= limits.start_segments
-            or packet.time_ns - self._waiting[0].time_ns >= limits.start_ns
-        ):
+        elapsed = packet.time_ns - self._waiting[0].time_ns
+        until = self._hold.until
+        if until is None or packet.order < until:
+            return None
+        if self._limits.started(len(self._waiting), self._waiting_segments, elapsed):
             return self._settle()
         return None
 
@@ -178,7 +248,7 @@ class Connection:
             self._drop_strange()
         self._count(packet, half)
         if flags & RST:
-            self._rst(packet.time_ns)
+            self._rst(packet)
             return None
         if packet.length:
             self._payload(off, packet, half)
@@ -199,7 +269,7 @@ class Connection:
     def _count(self, packet: Packet, half: Half) -> None:
         self.packets += 1
         half.packets += 1
-        half.wire_bytes += packet.length
+        half.payload_bytes += packet.length
         half.segments += packet.length > 0
         self.last_ns = packet.time_ns
         self.last_order = packet.order
@@ -230,10 +300,12 @@ class Connection:
         if packet.time_ns >= opened:
             self.handshake_ns[side] = packet.time_ns - opened
 
-    def _rst(self, time_ns: int) -> None:
+    def _rst(self, packet: Packet) -> None:
+        """End the connection; what an RST carries is a message, no part of the stream."""
         self.reset = True
+        self.stray_bytes += packet.length
         if self.closed_ns is None:
-            self.closed_ns = time_ns
+            self.closed_ns = packet.time_ns
 
     def _fin(self, end: int, packet: Packet, half: Half) -> None:
         if end < half.top:
@@ -246,7 +318,7 @@ class Connection:
 
     def _payload(self, off: int, packet: Packet, half: Half) -> None:
         end = off + packet.length
-        signature = (packet.seq, packet.length, packet.ack, packet.flags, packet.window)
+        fresh = 0
         if end > half.next:
             if half.fin is not None and end > half.fin:
                 half.fin = None
@@ -254,20 +326,9 @@ class Connection:
                 half.sent_ends.append(end)
                 half.sent_times.append(packet.time_ns)
             fresh = half.add(off, packet, self.packets)
-        else:
-            fresh = 0
-        again = packet.length - fresh
-        if again:
-            if any(
-                r[:5] == signature and packet.time_ns - r[5] <= self._limits.copy_ns
-                for r in half.recent
-            ):
-                half.duplicated += again
-                half.duplicates += 1
-            else:
-                half.retransmitted += again
-                half.karn = max(half.karn, half.top)
-        half.recent.append((*signature, packet.time_ns))
+        if fresh < packet.length:
+            half.repeated += packet.length - fresh
+            half.repeats += 1
 
     def _ack(self, ack: int, packet: Packet, peer: Half) -> None:
         before = peer.acked
@@ -281,7 +342,7 @@ class Connection:
         ends = peer.sent_ends
         i = bisect_right(ends, ack)
         if i:
-            if ends[i - 1] > max(before, peer.karn):
+            if ends[i - 1] > before:
                 peer.rtt.add(packet.time_ns - peer.sent_times[i - 1])
             del ends[:i], peer.sent_times[:i]
 

@@ -20,7 +20,6 @@ from rpcwire.tcp.span import Span
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-_LAG = 8
 _PENDING = 8192
 
 
@@ -58,21 +57,20 @@ def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int
         sent = np.flatnonzero(mine & loaded)
         half.packets += int(np.count_nonzero(mine))
         base = half.next
-        karn: Ints | None = None
         new = sent
         if len(sent):
             half.segments += len(sent)
-            half.wire_bytes += int(length[sent].sum())
+            half.payload_bytes += int(length[sent].sum())
             isnew = fresh[sent]
             if not isnew.all():
                 new = sent[isnew]
-                karn = _again(half, rows, i, sent, isnew, before[s], base, limits)
-            _remember(half, rows, i, sent)
+                half.repeats += len(sent) - len(new)
+                half.repeated += int(length[sent[~isnew]].sum())
         if len(new):
             _span(half, rows, new + i, base + end[new])
         acks = np.flatnonzero(~mine)
         if len(acks):
-            _round_trips(half, times, new, base + end[new], acks, base + ack[acks], karn)
+            _round_trips(half, times, new, base + end[new], acks, base + ack[acks])
     conn.packets += n
     conn.last_ns = int(times[-1])
     conn.last_order = int(rows.order[i + n - 1])
@@ -100,67 +98,7 @@ def _span(half: Half, rows: Rows, index: Ints, ends: Ints) -> None:
     )  # fmt: skip
 
 
-def _signatures(half: Half, rows: Rows, i: int, sent: Ints) -> tuple[Ints, Ints]:
-    """What identical copies have in common, int64[5, m], and times, the last few before first."""
-    index = sent + i
-    columns = np.stack([
-        column[index].astype(np.int64)
-        for column in (rows.seq, rows.length, rows.ack, rows.flags, rows.window)
-    ])  # fmt: skip
-    times = rows.time_ns[index]
-    recent = np.array(half.recent, np.int64).reshape(-1, 6)
-    return (
-        np.concatenate([recent[:, :5].T, columns], axis=1),
-        np.concatenate([recent[:, 5], times]),
-    )
-
-
-def _again(
-    half: Half, rows: Rows, i: int, sent: Ints, isnew: Mask, before: Ints, base: int, limits: Limits
-) -> Ints:
-    """Count payload seen before; gives int64[n], up to which offset it spoils round trips."""
-    columns, times = _signatures(half, rows, i, sent)
-    skip = len(half.recent)
-    copy = np.zeros(len(sent), np.bool_)
-    for lag in range(1, _LAG + 1):
-        a, b = max(skip - lag, 0), len(times) - lag
-        if b <= a:
-            break
-        same = (columns[:, a + lag :] == columns[:, a:b]).all(axis=0)
-        same &= times[a + lag :] - times[a:b] <= limits.copy_ns
-        copy[len(copy) - len(same) :] |= same
-    copy &= ~isnew
-    resent = ~isnew & ~copy
-    lengths = rows.length[sent + i]
-    half.duplicated += int(lengths[copy].sum())
-    half.duplicates += int(np.count_nonzero(copy))
-    half.retransmitted += int(lengths[resent].sum())
-    spoilt = np.full(len(before), half.karn, np.int64)
-    at = sent[resent]
-    spoilt[at] = np.maximum(base + before[at], half.karn)
-    spoilt = np.maximum.accumulate(spoilt)
-    half.karn = int(spoilt[at[-1]]) if len(at) else half.karn
-    return spoilt
-
-
-def _remember(half: Half, rows: Rows, i: int, sent: Ints) -> None:
-    last = sent[-_LAG:] + i
-    half.recent.extend(
-        zip(
-            *(
-                column[last].tolist()
-                for column in (
-                    rows.seq, rows.length, rows.ack, rows.flags, rows.window, rows.time_ns,
-                )
-            ),
-            strict=True,
-        )
-    )  # fmt: skip
-
-
-def _round_trips(
-    half: Half, times: Ints, new: Ints, ends: Ints, acks: Ints, offsets: Ints, karn: Ints | None
-) -> None:
+def _round_trips(half: Half, times: Ints, new: Ints, ends: Ints, acks: Ints, offsets: Ints) -> None:
     """Pair acknowledgements that advance with the last segment each covers."""
     reached = np.maximum.accumulate(np.maximum(offsets, half.acked))
     earlier = np.empty_like(reached)
@@ -175,8 +113,7 @@ def _round_trips(
     acked = int(reached[-1])
     if len(moved) and len(ends):
         which = np.searchsorted(ends, reached[moved], "right") - 1
-        spoilt = half.karn if karn is None else karn[acks[moved]]
-        good = (which >= 0) & (ends[which] > np.maximum(earlier[moved], spoilt))
+        good = (which >= 0) & (ends[which] > earlier[moved])
         half.rtt.extend(times[acks[moved[good]]] - sent[which[good]])
     half.acked = acked
     left = max(int(np.searchsorted(ends, acked, "right")), len(ends) - _PENDING)

@@ -63,20 +63,18 @@ class Half:
         acked: highest offset the peer acknowledged.
         fin: offset of the FIN, None until seen.
         missing, truncated: bytes of the stream not captured, bytes cut by the snap length.
-        retransmitted, duplicated: payload bytes seen again: sent again, or one packet captured
-            at several points.
-        duplicates: segments behind `duplicated`.
+        repeated, repeats: payload bytes that were captured before, and segments with such bytes:
+            sent again, or captured at several points (see `Connection.copies`).
         out_of_order: segments that arrived behind a hole.
         packets, segments: packets of this direction, and those of them with payload.
-        wire_bytes: payload bytes of all its packets, seen again or not.
+        payload_bytes: payload of all its packets, whether new or seen before.
     """
 
     __slots__ = (
-        "_acks", "_cover_ends", "_cover_starts", "_held", "_held_bytes", "_limits", "_proofs",
-        "_rows", "_rows_start", "_spans", "acked", "base", "duplicated", "duplicates", "fin",
-        "isn", "karn", "missing", "next", "out_of_order", "packets",
-        "recent", "retransmitted", "rtt", "segments", "sent_ends", "sent_times", "top",
-        "truncated", "wire_bytes",
+        "_acks", "_borrowed", "_cover_ends", "_cover_starts", "_held", "_held_bytes", "_limits", "_proofs",
+        "_rows", "_rows_start", "_spans", "acked", "base", "fin", "isn", "missing", "next",
+        "out_of_order", "packets", "payload_bytes", "repeated", "repeats", "rtt", "segments",
+        "sent_ends", "sent_times", "top", "truncated",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -84,18 +82,18 @@ class Half:
         self.base: int | None = None
         self.isn: int | None = None
         self.fin: int | None = None
-        self.next = self.top = self.acked = self.karn = 0
-        self.missing = self.truncated = self.retransmitted = self.duplicated = 0
-        self.duplicates = self.out_of_order = self.packets = self.segments = 0
-        self.wire_bytes = 0
+        self.next = self.top = self.acked = 0
+        self.missing = self.truncated = self.repeated = self.repeats = 0
+        self.out_of_order = self.packets = self.segments = 0
+        self.payload_bytes = 0
         self.rtt = Rtt()
         self.sent_ends: list[int] = []
         self.sent_times: list[int] = []
-        self.recent: deque[tuple[int, ...]] = deque(maxlen=8)
         self._cover_starts: list[int] = []
         self._cover_ends: list[int] = []
         self._held: list[tuple[int, Row]] = []
         self._held_bytes = 0
+        self._borrowed = False
         self._proofs: deque[Proof] = deque()
         self._acks: deque[Proof] = deque()
         self._rows: list[Row] = []
@@ -138,13 +136,14 @@ class Half:
                 packet.file, packet.order, packet.data,
             )  # fmt: skip
             heappush(self._held, (start, row))
+            self._borrowed = True
             self._held_bytes += have
             fresh += stop - start
         self._release(packet.order)
         return fresh
 
     def prove(self, offset: int, packet: Packet, count: int, *, acked: bool) -> None:
-        """Note that the stream reaches `offset` by an acknowledgement or a later sequence number."""
+        """Note that the stream reaches `offset`, by an acknowledgement or a sequence number."""
         proof = Proof(offset, count, packet.time_ns, packet.number, packet.file)
         if offset > self.top:
             self._proofs.append(proof)
@@ -161,9 +160,8 @@ class Half:
                 acks.popleft()
             while proofs and proofs[0].offset <= self.next:
                 proofs.popleft()
-            hole = self._cover_starts[0] if self._cover_starts else self.top
-            # A single byte at the very end may be a FIN that was not captured.
-            if not self._cover_starts and hole == self.next + 1:
+            hole = self._cover_starts[0] if self._cover_starts else self._sure()
+            if hole == self.next:
                 return
             if acks and (
                 count - acks[0].packets >= limits.acked_packets
@@ -184,14 +182,13 @@ class Half:
         self._proofs.clear()
 
     def close(self, order: int, *, peer_ended: bool) -> None:
-        """Declare every remaining hole; a lone last byte after which the peer ended is a FIN."""
-        while self.top > self.next:
-            hole = self._cover_starts[0] if self._cover_starts else self.top
-            lone = not self._cover_starts and hole == self.next + 1
-            if lone and peer_ended and self.fin is None:
-                self.fin = self.top = self.next
-                break
-            self._lose(hole, order)
+        """Declare every remaining hole; a last byte that may be a FIN is one if the peer ended."""
+        self.give_up(order)
+        if peer_ended and self.top > self.next and self.fin is None:
+            sure = self._sure()
+            if sure < self.top:
+                self.fin = self.top = sure
+        self._lose(self.top, order)
         self._acks.clear()
         self._proofs.clear()
 
@@ -206,6 +203,12 @@ class Half:
         self._spans.append(span)
         self.next = self.top = self._rows_start = span.end
 
+    def drop(self) -> None:
+        """Forget what became deliverable: nobody wants it."""
+        self._rows = []
+        self._spans = []
+        self._rows_start = self.next
+
     def flush(self, data: Bytes) -> list[Span]:
         """Hand out what became deliverable; `data` is the batch's payload buffer."""
         self._pack(data)
@@ -214,6 +217,9 @@ class Half:
 
     def own(self, data: Bytes) -> None:
         """Copy held payload out of the batch's buffer, which is about to go."""
+        if not self._borrowed:
+            return
+        self._borrowed = False
         for i, (start, row) in enumerate(self._held):
             if row[8] is None:
                 copy = data[row[1] : row[1] + row[2]].copy()
@@ -259,6 +265,17 @@ class Half:
             )
             self.next = end
         self._release(known)
+
+    def _sure(self) -> int:
+        """Up to where a hole that nothing follows is payload beyond doubt.
+
+        A FIN that was not captured is acknowledged like a byte: the last step, when it is one.
+        """
+        proofs = self._proofs
+        if self.fin is not None:
+            return self.top
+        before = proofs[-2].offset if len(proofs) > 1 else self.next
+        return self.top - (self.top == max(before, self.next) + 1)
 
     def _release(self, known: int) -> None:
         """Hand on what is held at `next`."""

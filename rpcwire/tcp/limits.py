@@ -1,5 +1,7 @@
-"""How long the TCP layer waits, and how much it holds; every rule counts packets of one
-connection and capture time, so that nothing depends on how a capture is cut into batches.
+"""How long the TCP layer waits, and how much it holds.
+
+Every rule counts packets of one connection and capture time, so that nothing depends on how a
+capture is cut into batches.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ class Limits:
         total_bytes: out-of-order payload kept for all connections together.
         start_packets, start_segments, start_ns: packets, segments with payload and time for
             which a connection whose start was not captured is kept back to find its first byte.
-        copy_ns: longest time between two sightings of one packet.
+        copy_ns: longest time between two sightings of one packet or handshake.
         suspect_packets, suspect_bytes, suspect_ns: how long a connection that looks like a second
             sighting of another one is kept back for proof.
+        window: segments of other connections in which a second sighting is looked for.
         linger_ns: how long after its end a connection still takes late packets.
         connections: connections remembered at a time.
     """
@@ -47,9 +50,18 @@ class Limits:
     start_packets: int = 32
     start_segments: int = 8
     start_ns: int = 100 * MILLISECOND
-    copy_ns: int = 50 * MILLISECOND
+    copy_ns: int = SECOND
     suspect_packets: int = 64
     suspect_bytes: int = 1 << 20
     suspect_ns: int = 2 * SECOND
+    window: int = 2048
     linger_ns: int = 5 * SECOND
     connections: int = 16384
+
+    def started(self, packets: int, segments: int, elapsed_ns: int) -> bool:
+        """Whether enough was seen of a connection to choose its first byte."""
+        return (
+            packets >= self.start_packets
+            or segments >= self.start_segments
+            or elapsed_ns >= self.start_ns
+        )
