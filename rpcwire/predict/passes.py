@@ -48,12 +48,14 @@ def compute(
     *,
     resend: bool,
     read: list[Node],
+    resend_on: frozenset[int] | None = None,
 ) -> Pass:
     """Work out one pass.
 
     Args:
         graph: fresh from a Builder. placement, wire: where, and by which protocol.
         resend: graphs go out in full (a new shape, or another graph on the device in between).
+        resend_on: devices on which they do whatever `resend` says.
         read: tensors that the client reads at the end (logits, hidden states, candidates).
     """
     splits = split_graph(graph.nodes, placement.cpu)
@@ -67,6 +69,7 @@ def compute(
         if target.remote:
             nodes = len(split.nodes)
             whole = resend or not wire.reuses_graphs or per_device[split.device] > 1
+            whole = whole or split.device in (resend_on or ())
             result.exchanges.append(
                 wire.graph(split.device, nodes, split.tensors, number)
                 if whole

@@ -1,0 +1,203 @@
+"""What is predicted: a model, a command line and the versions at both ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpcwire.errors import UsageError
+from rpcwire.models.flags import ServerFlags
+from rpcwire.models.ggml_types import BY_NAME
+from rpcwire.models.model import Model
+from rpcwire.models.placement import Placement, gpu_layers, place
+from rpcwire.predict.builds import Build, build_for, parse_protocol, protocol_text
+from rpcwire.predict.shape import Context, pad
+
+#: Protocol that is assumed when none is given: the newest recorded one.
+DEFAULT_PROTOCOL = "7.0"
+MTP = "draft-mtp"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One thing the prediction rests on.
+
+    source: "gguf", "flag", "measured", "table" or "assumed".
+    """
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(slots=True)
+class Scenario:
+    """Everything that the counts depend on.
+
+    Attributes:
+        model, flags, protocol, build, placement, context: as their types say.
+        prompt: tokens of the prompt to be computed. depth: tokens in the KV cache before a step.
+        drafts: tokens drafted a round, 0 without an MTP head.
+        assumptions: what was assumed or looked up, with its source.
+        warnings: what a user should know first.
+    """
+
+    model: Model
+    flags: ServerFlags
+    protocol: tuple[int, int, int]
+    build: Build
+    placement: Placement
+    context: Context
+    prompt: int
+    depth: int
+    drafts: int
+    assumptions: list[Assumption] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def make_scenario(
+    model: Model,
+    flags: ServerFlags,
+    *,
+    protocol: str | None = None,
+    build: str | None = None,
+    local: tuple[str, ...] = (),
+    prompt: int | None = None,
+    depth: int = 0,
+) -> Scenario:
+    """Read the flags as llama.cpp would and place the model.
+
+    Args:
+        model: its metadata. flags: the command line.
+        protocol: "7.0", "none", …; build: name of a build. local: local devices known otherwise.
+        prompt, depth: tokens.
+
+    Raises:
+        UsageError: flags that make no sense together.
+    """
+    if not flags.rpc:
+        raise UsageError("no worker: give --rpc HOST:PORT (several with commas)")
+    version = parse_protocol(protocol or DEFAULT_PROTOCOL)
+    chosen, guessed = build_for(version, build)
+    spec = [part.strip() for part in (flags.spec_type or "").split(",") if part.strip()]
+    heads = MTP in spec
+    if heads and not model.mtp_layers:
+        raise UsageError(f"--spec-type {MTP}: the model has no prediction head")
+    draft_max = 3 if flags.draft_max is None else flags.draft_max
+    drafts = draft_max if heads else 0
+    if not 0 <= drafts <= 64:
+        raise UsageError(f"--spec-draft-n-max {drafts} is out of range")
+    placement = place(
+        model,
+        flags,
+        list(local),
+        output_first=chosen.output_first,
+        legacy_names=version < (3, 0, 0),
+        heads=heads,
+    )
+    context = _context(model, flags, chosen, heads, drafts)
+    depth = min(max(depth, 0), max(context.n_ctx - 1, 0))
+    words = prompt if prompt is not None else _bench_number(flags.bench_prompt) or 512
+    if words < 1:
+        raise UsageError("--prompt must be at least 1")
+    scenario = Scenario(
+        model=model,
+        flags=flags,
+        protocol=version,
+        build=chosen,
+        placement=placement,
+        context=context,
+        prompt=min(words, context.n_ctx),
+        depth=depth,
+        drafts=drafts,
+        warnings=list(placement.warnings),
+    )
+    _assume(scenario, protocol, build, guessed, spec)
+    return scenario
+
+
+def _bench_number(text: str | None) -> int | None:
+    """First number of a llama-bench list; None for anything else (llama-cli's -p is a text)."""
+    first = (text or "").split(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and int(first) else None
+
+
+def _context(
+    model: Model, flags: ServerFlags, build: Build, heads: bool, drafts: int
+) -> Context:
+    flash = _flash(flags, build)
+    type_k, type_v = _cache_type(flags.cache_type_k), _cache_type(flags.cache_type_v)
+    if type_v not in (0, 1, 30) and not flash:
+        raise UsageError("a quantised V cache (-ctv) needs flash attention (-fa on)")
+    parallel = flags.parallel or 1
+    if not 1 <= parallel <= 1024:
+        raise UsageError(f"-np {parallel} is out of range")
+    given = flags.parallel is not None and flags.parallel > 0
+    unified = (not given and not flags.no_kv_unified) or flags.kv_unified or parallel == 1
+    ubatch = min(flags.ubatch or 512, flags.batch or 2048)
+    if ubatch < 1:
+        raise UsageError(f"-ub {ubatch} is out of range")
+    size = flags.ctx_size or model.context_length or 4096
+    return Context(
+        n_ctx=pad(max(size, 1), build.cells_flash if flash else build.cells_plain),
+        n_batch=flags.batch or 2048,
+        n_ubatch=ubatch,
+        n_parallel=parallel,
+        unified=unified,
+        flash=flash,
+        type_k=type_k,
+        type_v=type_v,
+        offload_kv=not flags.no_kv_offload,
+        swa_full=flags.swa_full,
+        full_offload=gpu_layers(flags, model) > model.all_layers,
+        rollback=drafts + 1 if heads else 1,
+    )
+
+
+def _flash(flags: ServerFlags, build: Build) -> bool:
+    word = (flags.flash_attn or "auto").split(",")[0].strip().lower()
+    if word in ("on", "1", "true", "enabled"):
+        return True
+    if word in ("off", "0", "false", "disabled"):
+        return False
+    return build.flash_default[1 if flags.bench else 0]
+
+
+def _cache_type(name: str | None) -> int:
+    word = (name or "f16").split(",")[0].strip().lower()
+    if word not in BY_NAME:
+        raise UsageError(f"KV cache type {word!r} is not known")
+    return BY_NAME[word]
+
+
+def _assume(
+    scenario: Scenario, protocol: str | None, build: str | None, guessed: bool, spec: list[str]
+) -> None:
+    """Write down what the scenario rests on."""
+    add = scenario.assumptions.append
+    context, flags = scenario.context, scenario.flags
+    text = protocol_text(scenario.protocol)
+    add(Assumption("protocol", text, "flag" if protocol else "assumed"))
+    name = f"{scenario.build.name} ({scenario.build.date})"
+    source = "flag" if build else ("assumed" if guessed else "table")
+    add(Assumption("build of the graph builder", name, source))
+    add(Assumption("flash attention", "on" if context.flash else "off", _given(flags.flash_attn)))
+    add(Assumption("context", f"{context.n_ctx} cells", _given(flags.ctx_size)))
+    add(Assumption("ubatch", f"{context.n_ubatch} tokens", _given(flags.ubatch)))
+    add(Assumption("tokens in the KV cache", str(scenario.depth), "flag"))
+    add(Assumption("prompt", f"{scenario.prompt} tokens", "flag"))
+    if not scenario.placement.split_known:
+        add(Assumption("tensor split", "even (llama.cpp splits by free memory)", "assumed"))
+    if scenario.model.source == "config":
+        add(Assumption("tensor sizes", "; ".join(scenario.model.notes), "assumed"))
+    others = [word for word in spec if word not in (MTP, "none")]
+    if others:
+        scenario.warnings.append(f"--spec-type {','.join(others)} is not modelled")
+    if flags.draft_model:
+        scenario.warnings.append("a separate draft model (-md) is not modelled")
+    if flags.ignored:
+        listed = " ".join(dict.fromkeys(flags.ignored))
+        add(Assumption("flags without effect on the wire, as far as known", listed, "assumed"))
+
+
+def _given(value: object) -> str:
+    return "assumed" if value is None else "flag"
