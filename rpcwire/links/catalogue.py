@@ -86,12 +86,13 @@ def tunnelled(link: Link, tunnel: str) -> Link:
     low, mid, high = (min(rate * factor, most) for rate in link.mbit_s)
     a, b, c = (rtt + extra for rtt in link.rtt_ms)
     notes = fields["sources"]
+    said = tuple(str(note) for note in notes) if isinstance(notes, list) else ()
     return Link(
         f"{link.name}+{tunnel}",
         f"{link.title}, {fields['name']}",
         (a, b, c),
         (low, mid, high),
-        link.sources + tuple(str(note) for note in notes if isinstance(notes, list)),
+        link.sources + said,
         link.given,
     )
 

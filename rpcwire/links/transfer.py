@@ -38,7 +38,7 @@ class LinkTime:
 
 
 def legs(exchanges: Iterable[tuple[int, int, bool]]) -> list[Leg]:
-    """Join exchanges (up, down, waits) into legs; bytes after the last wait make one of their own."""
+    """Join exchanges (up, down, waits) into legs; what follows the last wait is one more."""
     found: list[Leg] = []
     pending = 0
     for up, down, waits in exchanges:
@@ -58,7 +58,9 @@ def link_time(parts: Iterable[Leg], rtt: float, rate: float, *, idle: bool = Fal
     talks to its workers in turn, so waits add up.
 
     Args:
-        parts: legs in order. rtt: seconds. rate: bytes a second each way.
+        parts: legs in order.
+        rtt: seconds of a round trip.
+        rate: bytes a second each way.
         idle: the connection was quiet for longer than its retransmission time, so its window
             opens anew from ten segments.
     """

@@ -156,7 +156,7 @@ def _one(flags: ServerFlags, tokens: list[str], index: int) -> int:
 
 
 def _is_switch(word: str | None) -> bool:
-    return word is not None and word.lower().split(",")[0] in _SWITCHES
+    return word is not None and word.lower().partition(",")[0] in _SWITCHES
 
 
 def _split(words: list[str]) -> list[str]:
@@ -175,7 +175,7 @@ def _set(flags: ServerFlags, flag: Flag, value: str, spelling: str) -> None:
     elif flag.kind == "on":
         setattr(flags, flag.field, value.lower() in ("1", "on", "true", "enabled", "yes"))
     elif flag.kind == "int":
-        first = value.split(",")[0] if flags.bench else value
+        first = value.partition(",")[0] if flags.bench else value
         try:
             setattr(flags, flag.field, int(first))
         except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rpcwire.errors import UsageError
 from rpcwire.models.devices import CPU, Device
@@ -71,7 +72,7 @@ class Placement:
         layer = layer_of(name)
         if layer is not None:
             return self.layers[layer] if layer < len(self.layers) else self.output
-        if name.split(".")[0] in _INPUT:
+        if name.partition(".")[0] in _INPUT:
             return self.cpu
         return self.output
 
@@ -97,10 +98,7 @@ class Placement:
     def boundaries(self) -> int:
         """Changes of device along the chain with a worker on at least one side."""
         chain = self.chain()
-        return sum(
-            self.devices[a].remote or self.devices[b].remote
-            for a, b in zip(chain, chain[1:], strict=False)
-        )
+        return sum(self.devices[a].remote or self.devices[b].remote for a, b in pairwise(chain))
 
 
 def endpoints(flags: ServerFlags) -> list[str]:
@@ -202,7 +200,9 @@ def place(
     """Place a model as llama.cpp would.
 
     Args:
-        model: what to place. flags: the command line. local: local devices known otherwise.
+        model: what to place.
+        flags: the command line.
+        local: local devices known otherwise.
         output_first: `-ngl N` takes the output layer first (builds since autumn 2025).
         legacy_names: device buffers are called as before protocol 3.0.
         heads: prediction heads are used.
@@ -270,8 +270,8 @@ def _overrides(
             found.append((_regex(pattern), _buffer(buffer, devices)))
     if flags.cpu_moe:
         found.append((_regex(EXPERTS), len(devices) - 1))
-    for layer in range(min(flags.n_cpu_moe or 0, 4096)):
-        found.append((_regex(rf"blk\.{layer}{EXPERTS}"), len(devices) - 1))
+    local = [rf"blk\.{layer}{EXPERTS}" for layer in range(min(flags.n_cpu_moe or 0, 4096))]
+    found += [(_regex(pattern), len(devices) - 1) for pattern in local]
     return found
 
 

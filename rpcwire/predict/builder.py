@@ -100,14 +100,12 @@ class Builder:
             chain = self._append(Node("logits_seq", op, sizes, sources=[chain]))
             chain.base = chain.sources[0].base or chain.sources[0] if op == "view" else None
         top = self._append(Node("top_k", "topk", 40, down="sampling", sources=[chain]))
-        score = self._append(
-            Node("top_k_rows", "rows", 40, down="sampling", sources=[chain, top])
-        )
+        score = self._append(Node("top_k_rows", "rows", 40, down="sampling", sources=[chain, top]))
         del outputs
         return Graph(self.nodes, None, hidden, [score, top], self._listed())
 
     def _late_outputs(self) -> str | None:
-        """Where the output rows are picked: before or after the last norm, None in the last layer."""
+        """Where the output rows are picked: around the last norm, or None: in the last layer."""
         if self.model.arch in self.build.early_outputs:
             return None
         return LATE_OUTPUTS.get(self.model.arch)
@@ -132,15 +130,17 @@ class Builder:
         if pick_outputs:
             rows = self.shape.outputs
             x, residual = self._rows(x, rows), self._rows(residual, rows)
-        size = tensor_sizes(model, self.context, layer, rows, 0)["hidden"]
+        size = tensor_sizes(model, self.context, layer, rows)["hidden"]
         parallel = not self._has(".ffn_norm.weight", layer) and not self._has(
             ".post_attention_norm.weight", layer
         )
         if not parallel:
             x = self._append(Node(f"ffn_inp-{layer}", "add", size, sources=[x, residual]))
             residual = x
-        norm = ".ffn_norm.weight" if self._has(".ffn_norm.weight", layer) else (
-            ".post_attention_norm.weight"
+        norm = (
+            ".ffn_norm.weight"
+            if self._has(".ffn_norm.weight", layer)
+            else (".post_attention_norm.weight")
         )
         f = self._norm(x, norm, layer, rows)
         x = self._feed_forward(f, layer, rows)
@@ -183,7 +183,7 @@ class Builder:
         return names["x"]
 
     def _norm(self, x: Node, weight: str, layer: int, rows: int, pinned: bool = True) -> Node:
-        size = tensor_sizes(self.model, self.context, layer, rows, 0)["hidden"]
+        size = tensor_sizes(self.model, self.context, layer, rows)["hidden"]
         n = self._append(Node(f"norm-{layer}", "norm", size, sources=[x]))
         if pinned:
             self._pin(n, layer)
@@ -223,7 +223,12 @@ class Builder:
         """Append the nodes of a block; results go into `names`."""
         cells = self._cells(layer)
         sizes = tensor_sizes(
-            self.model, self.context, layer, rows, cells, self.shape.sequences
+            self.model,
+            self.context,
+            layer,
+            rows,
+            cells=cells,
+            sequences=self.shape.sequences,
         )
         repeated: list[Node] = []
         for line in lines:
@@ -245,16 +250,14 @@ class Builder:
     def _add_up(self, line: Line, parts: list[Node], sizes: dict[str, int]) -> Node:
         """Sum the results of a repeated line one by one; a single one is copied."""
         total = parts[0]
-        for part in parts[1:] or [None]:
-            sources = [total] if part is None else [total, part]
-            total = self._append(
-                Node(line.name, "add", sizes[line.size], line.up, sources=sources)
-            )
+        if len(parts) == 1:
+            return self._append(Node(line.name, "cont", sizes[line.size], line.up, sources=parts))
+        for part in parts[1:]:
+            sources = [total, part]
+            total = self._append(Node(line.name, "add", sizes[line.size], line.up, sources=sources))
         return total
 
-    def _line(
-        self, line: Line, names: dict[str, Node], layer: int, sizes: dict[str, int]
-    ) -> None:
+    def _line(self, line: Line, names: dict[str, Node], layer: int, sizes: dict[str, int]) -> None:
         sources = [self._source(word, names, layer) for word in line.sources]
         plain = next((names[w] for w in line.sources if w in names), None)
         absent = [
@@ -287,7 +290,7 @@ class Builder:
         return node
 
     def _pin(self, node: Node, layer: int) -> None:
-        """Keep a norm on its layer's device, as llama.cpp does for small or fully offloaded runs."""
+        """Keep a norm on its layer's device: small batches and fully offloaded runs do."""
         if self.shape.tokens < 32 or self.context.full_offload:
             node.fixed = self.placement.layer_device(layer)
 
@@ -371,5 +374,3 @@ class Builder:
             "clamp_weights": model.arch not in UNNORMED and self.build.clamp_weights,
             "scale_weights": model.arch in SCALED_WEIGHTS,
         }[condition]
-
-

@@ -53,7 +53,9 @@ def compute(
     """Work out one pass.
 
     Args:
-        graph: fresh from a Builder. placement, wire: where, and by which protocol.
+        graph: fresh from a Builder.
+        placement: where its tensors are.
+        wire: sizes of the protocol version.
         resend: graphs go out in full (a new shape, or another graph on the device in between).
         resend_on: devices on which they do whatever `resend` says.
         read: tensors that the client reads at the end (logits, hidden states, candidates).

@@ -100,9 +100,7 @@ def keeps_checkpoints(scenario: Scenario) -> bool:
 
 
 def _builder(scenario: Scenario, shape: Shape) -> Builder:
-    return Builder(
-        scenario.model, scenario.placement, scenario.build, scenario.context, shape
-    )
+    return Builder(scenario.model, scenario.placement, scenario.build, scenario.context, shape)
 
 
 def _target(
@@ -120,9 +118,7 @@ def _target(
         graph.hidden.down = "draft_hidden"
         read.append(graph.hidden)
     wire = Wire(scenario.protocol)
-    return compute(
-        graph, scenario.placement, wire, resend=resend, read=read, resend_on=resend_on
-    )
+    return compute(graph, scenario.placement, wire, resend=resend, read=read, resend_on=resend_on)
 
 
 def _head(scenario: Scenario, shape: Shape, *, resend: bool, read: bool) -> Pass:

@@ -67,9 +67,13 @@ def make_scenario(
     """Read the flags as llama.cpp would and place the model.
 
     Args:
-        model: its metadata. flags: the command line.
-        protocol: "7.0", "none", …; build: name of a build. local: local devices known otherwise.
-        prompt, depth: tokens.
+        model: its metadata.
+        flags: the command line.
+        protocol: "7.0", "none", …
+        build: name of a build.
+        local: local devices known otherwise.
+        prompt: tokens to compute.
+        depth: tokens in the KV cache before.
 
     Raises:
         UsageError: flags that make no sense together.
@@ -121,9 +125,7 @@ def _bench_number(text: str | None) -> int | None:
     return int(first) if first.isascii() and first.isdigit() and int(first) else None
 
 
-def _context(
-    model: Model, flags: ServerFlags, build: Build, heads: bool, drafts: int
-) -> Context:
+def _context(model: Model, flags: ServerFlags, build: Build, heads: bool, drafts: int) -> Context:
     flash = _flash(flags, build)
     type_k, type_v = _cache_type(flags.cache_type_k), _cache_type(flags.cache_type_v)
     if type_v not in (0, 1, 30) and not flash:

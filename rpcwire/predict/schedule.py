@@ -35,7 +35,8 @@ def split_graph(nodes: list[Node], cpu: int) -> list[Split]:
     """Assign every node to a device and cut the graph.
 
     Args:
-        nodes: in the order in which they are computed. cpu: number of the last device.
+        nodes: in the order in which they are computed.
+        cpu: number of the last device.
     """
     for node in nodes:
         node.device = _bound(node)

@@ -111,7 +111,7 @@ def rotation_size(head_dim: int) -> int:
 
 
 def tensor_sizes(
-    model: Model, context: Context, layer: int, rows: int, cells: int, sequences: int = 1
+    model: Model, context: Context, layer: int, rows: int, *, cells: int = 0, sequences: int = 1
 ) -> dict[str, int]:
     """Bytes of the tensors of one layer that may cross to another device, for `rows` rows."""
     hidden = 4 * model.hidden_size * model.streams * rows
