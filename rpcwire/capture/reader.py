@@ -12,6 +12,10 @@ from rpcwire.capture.health import CaptureHealth
 from rpcwire.capture.merge import merge
 from rpcwire.capture.segments import SegmentBatch
 from rpcwire.capture.source import Progress, Source
+from rpcwire.errors import UsageError
+
+# Files are numbered by 16 bits in the segments.
+MAX_FILES = 32_767
 
 
 class SegmentReader:
@@ -30,6 +34,8 @@ class SegmentReader:
         until_ns: int | None = None,
         relative: bool = False,
     ) -> None:
+        if not 0 < len(sources) <= MAX_FILES:
+            raise UsageError(f"between 1 and {MAX_FILES:,} captures can be read as one run")
         self.health = CaptureHealth()
         self.progress = Progress()
         self._since, self._until, self._relative = since_ns, until_ns, relative
@@ -89,5 +95,6 @@ def read_segments(
     Raises:
         CaptureError: a file is missing or must not be read. That it is no capture is raised by
             the iteration.
+        UsageError: no source, or too many of them.
     """
     return SegmentReader(sources, since_ns=since_ns, until_ns=until_ns, relative=relative)

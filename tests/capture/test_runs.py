@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpcwire.capture.reader import read_segments
-from rpcwire.errors import CaptureError
+from rpcwire.errors import CaptureError, UsageError
 
 from .packets import START_NS, Segment, network, pcap_file, pcapng_file, read, segments_of
 
@@ -93,6 +97,39 @@ def test_a_file_that_is_no_capture_is_left_out(tmp_path: Path) -> None:
     assert reader.health.notes[0].startswith(f"left out: {empty} is empty")
     with pytest.raises(CaptureError, match="is empty"):
         list(read_segments([empty, empty]))
+
+
+def test_number_of_files() -> None:
+    with pytest.raises(UsageError):
+        read_segments([])
+
+
+def test_pipe_is_read_as_it_fills() -> None:
+    data = pcap_file(packets(segments(4)), 101)
+    half = pcap_file(packets(segments(2)), 101)
+    source, sink = os.pipe()
+    with open(source, "rb") as stream, open(sink, "wb", buffering=0) as writer:
+        batches = iter(read_segments([stream]))
+        writer.write(half + data[len(half) : len(half) + 5])
+        assert next(batches).number.tolist() == [1, 2]
+        writer.write(data[len(half) + 5 :])
+        assert next(batches).number.tolist() == [3, 4]
+        writer.close()
+        assert list(batches) == []
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    code = (
+        "from rpcwire.capture.reader import read_segments; r = read_segments(['-']);"
+        "print(sum(map(len, r)), r.health.files, r.progress.total)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=gzip.compress(pcap_file(packets(segments(9)), 101)),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().strip() == "9 ['standard input'] 0"
 
 
 def test_nothing_captured() -> None:
