@@ -1,1 +1,24 @@
-"""The command line: one small module a command."""
+"""The command line: flags in, words out. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import sys
+
+from rpcwire.cli.commands import overview
+
+_HELP = ("--help", "-h", "help")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run `rpcwire`; ends the process with its exit status.
+
+    Args:
+        arguments: of the command line, without the program's name; default `sys.argv`.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) == 0 or (len(given) == 1 and given[0] in _HELP):
+        print(overview())  # answered without even the parser: it must be quick
+        return
+    from rpcwire.cli.run import run
+
+    sys.exit(run(given))

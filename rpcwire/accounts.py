@@ -1,0 +1,325 @@
+"""From a finished run to its Analysis: sums, rates and shares, nothing decoded any more."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpcwire.analysis import (
+    Analysis,
+    CaptureInfo,
+    CommandInfo,
+    ConnectionInfo,
+    OtherInfo,
+    PerToken,
+    PhaseInfo,
+    RequestInfo,
+    RoleInfo,
+    WorkerInfo,
+)
+from rpcwire.boundaries import BoundaryCounter, model_info
+from rpcwire.narrow import Narrow
+from rpcwire.notes import notes
+from rpcwire.reading import Progress, Reading, Sources, When
+
+if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.stream import RpcConnection
+    from rpcwire.models.model import Model
+    from rpcwire.runs.passes import Pass
+    from rpcwire.runs.totals import Totals
+
+#: Connections of other traffic that are named.
+_NAMED_OTHERS = 10
+_GENERATION = ("decode", "verify", "draft")
+
+Endpoint = tuple[str, int]
+
+
+def account(
+    paths: Sources,
+    *,
+    ports: Container[int] | None,
+    gguf: str | Path | None,
+    since: When,
+    until: When,
+    request: int | None,
+    progress: Progress | None,
+) -> Analysis:
+    """Do what `analysis.analyze` promises."""
+    model = _read_model(gguf)
+    watch = _Watch()
+    reading = Reading(
+        paths,
+        ports=ports,
+        since=since,
+        until=until,
+        request=request,
+        progress=progress,
+        on_frame=watch.frame,
+        on_pass=watch.passed,
+    )
+    watch.narrow = Narrow(reading) if reading.narrowed else None
+    reading.run()
+    return _Accounts(reading, watch).analysis(model)
+
+
+def _read_model(gguf: str | Path | None) -> Model | None:
+    if gguf is None:
+        return None
+    from rpcwire.models.gguf import read_gguf
+
+    return read_gguf(gguf)
+
+
+@dataclass
+class _Share:
+    """What a worker's device has of the generation."""
+
+    up: int = 0
+    down: int = 0
+    wait_ns: int = 0
+
+
+@dataclass
+class _Watch:
+    """What is gathered beside the totals while a run is read."""
+
+    shares: dict[tuple[int, int], _Share] = field(default_factory=dict)
+    holes: list[Frame] = field(default_factory=list)
+    boundaries: BoundaryCounter = field(default_factory=BoundaryCounter)
+    narrow: Narrow | None = None
+
+    def frame(self, frame: Frame) -> None:
+        """See a frame of the window."""
+        key = (frame.connection.id, frame.device)
+        share = self.shares.get(key)
+        if share is None:
+            share = self.shares[key] = _Share()
+        if frame.missing and len(self.holes) < 5:
+            self.holes.append(frame)
+        if frame.phase not in _GENERATION:
+            group = frame.group if frame.request is None else frame.request.group
+            if group is None or not group.generation:
+                return
+        if frame.direction:
+            share.down += frame.bytes
+            if frame.request is not None:
+                share.wait_ns += max(0, frame.time_ns - frame.request.end_ns)
+        else:
+            share.up += frame.bytes
+
+    def passed(self, p: Pass) -> None:
+        """See a pass whose phase is final."""
+        self.boundaries.add(p)
+        if self.narrow is not None:
+            self.narrow.passed(p)
+
+
+class _Accounts:
+    """Builds an Analysis of a reading that is done."""
+
+    def __init__(self, reading: Reading, watch: _Watch) -> None:
+        self.reading = reading
+        self.session = reading.session
+        self.watch = watch
+        self.totals: Totals = reading.session.run.totals
+        connections = sorted(self.session.connections.values(), key=lambda c: c.id)
+        self.rpc = [c for c in connections if c.recognised]
+        self.others = [c for c in connections if not c.recognised]
+        self.first_ns = reading.health.first_ns or 0
+        self.requests = self._requests()
+        self.tokens = watch.narrow.tokens() if watch.narrow else _tokens(self.requests)
+
+    def analysis(self, model: Model | None) -> Analysis:
+        """The whole document."""
+        result = Analysis(
+            capture=self._capture(),
+            connections=self._connections(),
+            workers=self._workers(),
+            commands=self._commands(),
+            phases=self._phases(),
+            roles=self._roles(),
+            requests=self.requests,
+            per_token=self._per_token(),
+            others=self._others(),
+        )
+        if model is not None:
+            result.model = model_info(model, result, self.watch.boundaries)
+        return result
+
+    def _per(self, amount: float) -> float | None:
+        return amount / self.tokens if self.tokens else None
+
+    def _capture(self) -> CaptureInfo:
+        health = self.reading.health
+        halves = [half for c in self.rpc for half in c.tcp.sides]
+        undecoded = sum(c.undecoded_bytes for c in self.rpc)
+        stream = sum(half.next for half in halves)
+        missing = sum(half.missing for half in halves)
+        truncated = sum(half.truncated for half in halves)
+        resent = sum(c.tcp.retransmitted_bytes for c in self.rpc)
+        if self.watch.narrow is not None:
+            undecoded = 0
+            stream = sum(t.up + t.down for t in self.totals.by_phase().values())
+            missing, truncated = self.watch.narrow.missing, self.watch.narrow.truncated
+        span = 0 if health.last_ns is None else health.last_ns - self.first_ns
+        assembler = self.session.assembler
+        carried = [c for c in self.others if _payload(c)]
+        return CaptureInfo(
+            files=list(health.files),
+            link_types=list(health.link_types),
+            packets=health.packets,
+            start_s=None if health.first_ns is None else health.first_ns / 1e9,
+            duration_s=span / 1e9,
+            wire_bytes=health.wire_bytes,
+            stream_bytes=stream,
+            missing_bytes=missing,
+            truncated_bytes=truncated,
+            undecoded_bytes=undecoded,
+            retransmitted_bytes=resent,
+            other_connections=len(carried) + self.reading.filtered_connections,
+            other_bytes=sum(_payload(c) for c in carried) + assembler.filtered_bytes,
+            notes=notes(self.reading, self.rpc, self.others, self.watch.holes, self.requests),
+        )
+
+    def _connections(self) -> list[ConnectionInfo]:
+        found = []
+        for c in self.rpc:
+            counted = self.totals.connections.get(c.id)
+            if counted is None and self.watch.narrow is not None:
+                continue
+            found.append(
+                ConnectionInfo(
+                    id=c.id,
+                    client=endpoint(c.client),
+                    server=endpoint(c.server),
+                    protocol=c.protocol,
+                    protocol_source=c.protocol_source,
+                    requests=counted.count if counted else 0,
+                    bytes_up=counted.tally.up if counted else 0,
+                    bytes_down=counted.tally.down if counted else 0,
+                )
+            )
+        return found
+
+    def _workers(self) -> list[WorkerInfo]:
+        by_server: dict[Endpoint, list[RpcConnection]] = {}
+        for c in self.rpc:
+            by_server.setdefault(c.server, []).append(c)
+        return [self._worker(server, links) for server, links in by_server.items()]
+
+    def _worker(self, server: Endpoint, links: list[RpcConnection]) -> WorkerInfo:
+        ids = {c.id for c in links}
+        shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
+        tallies = [t.tally for i in ids if (t := self.totals.connections.get(i)) is not None]
+        longest = max(links, key=lambda c: sum(c.frame_bytes))
+        return WorkerInfo(
+            server=endpoint(server),
+            protocol=longest.protocol,
+            connections=len(links),
+            devices=sorted({device for _, device in shares}),
+            bytes_up=sum(t.up for t in tallies),
+            bytes_down=sum(t.down for t in tallies),
+            bytes_up_per_token=self._per(sum(s.up for s in shares.values())),
+            bytes_down_per_token=self._per(sum(s.down for s in shares.values())),
+            wait_ms_per_token=self._per(sum(s.wait_ns for s in shares.values()) / 1e6),
+        )
+
+    def _commands(self) -> list[CommandInfo]:
+        found = [
+            CommandInfo(name, c.count, c.tally.up, c.tally.down, c.response.summary_ms())
+            for name, c in self.totals.commands.items()
+        ]
+        return sorted(found, key=lambda c: -(c.bytes_up + c.bytes_down))
+
+    def _phases(self) -> dict[str, PhaseInfo]:
+        narrow = self.watch.narrow
+        found = {}
+        for phase, tally in self.totals.by_phase().items():
+            more = self.totals.phases[phase]
+            passes, rows = (more.passes, more.rows) if narrow is None else narrow.passes(phase)
+            found[phase] = PhaseInfo(
+                bytes_up=tally.up,
+                bytes_down=tally.down,
+                frames=tally.frames,
+                round_trips=more.round_trips,
+                passes=passes,
+                rows=rows,
+                duration_s=more.duration_ns / 1e9,
+            )
+        return found
+
+    def _roles(self) -> list[RoleInfo]:
+        found = []
+        for role, tally in self.totals.by_role().items():
+            part = self.totals.generation.get(role)
+            up, down = (part.up, part.down) if part else (0, 0)
+            found.append(
+                RoleInfo(
+                    role=role,
+                    bytes_up=tally.up,
+                    bytes_down=tally.down,
+                    frames=tally.frames,
+                    bytes_per_token=self._per(up + down),
+                    bytes_up_per_token=self._per(up),
+                    bytes_down_per_token=self._per(down),
+                )
+            )
+        return found
+
+    def _requests(self) -> list[RequestInfo]:
+        narrow = self.watch.narrow
+        found = []
+        for number, r in enumerate(self.session.run.requests, 1):
+            info = RequestInfo(
+                number=number,
+                start_s=(r.start_ns - self.first_ns) / 1e9,
+                prompt_tokens=r.prompt_tokens,
+                generated_tokens=r.generated_tokens,
+                passes=r.passes,
+                draft_tokens=r.draft_tokens,
+                accepted_tokens=r.accepted_tokens,
+                prefill_s=r.prefill_s,
+                decode_s=r.decode_s,
+                inferred=r.inferred,
+            )
+            if narrow is None or narrow.keep(number, r, info):
+                found.append(info)
+        return found
+
+    def _per_token(self) -> PerToken:
+        parts = self.totals.generation.values()
+        # Requests that run side by side each wait for the whole pass, as the server counts too.
+        ms = sum(r.decode_s or 0.0 for r in self.requests) * 1e3
+        return PerToken(
+            tokens=self.tokens,
+            bytes_up=self._per(sum(t.up for t in parts)),
+            bytes_down=self._per(sum(t.down for t in parts)),
+            round_trips=self._per(self.totals.generation_trips),
+            ms=self._per(ms) if ms else None,
+        )
+
+    def _others(self) -> list[OtherInfo]:
+        ranked = sorted(self.others, key=_payload, reverse=True)
+        return [
+            OtherInfo(endpoint(c.client), endpoint(c.server), _payload(c))
+            for c in ranked[:_NAMED_OTHERS]
+            if _payload(c)
+        ]
+
+
+def endpoint(address: Endpoint) -> str:
+    """An address and port as text; IPv6 in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _payload(connection: RpcConnection) -> int:
+    return sum(half.next for half in connection.tcp.sides)
+
+
+def _tokens(requests: list[RequestInfo]) -> int:
+    return sum(max(0, r.generated_tokens - 1) for r in requests)

@@ -1,0 +1,33 @@
+"""`rpcwire analyze`: the accounts of a capture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from rpcwire.cli.options import as_json, captures, narrowing
+from rpcwire.cli.progress import ProgressLine
+
+
+@click.command("analyze", short_help="account for bytes and round trips of a capture")
+@captures
+@click.option("--gguf", metavar="MODEL", help="Compare with the arithmetic of this GGUF file.")
+@narrowing
+@click.option("-v", "--verbose", count=True, help="Show commands, connections and small rows too.")
+@as_json
+def command(captures: tuple[str, ...], verbose: int, as_json: bool, **narrowing: Any) -> None:
+    """Account for every byte and round trip: by phase, role, worker and generated token."""
+    from rpcwire.analysis import analyze
+    from rpcwire.output.analysis_text import analysis_text
+    from rpcwire.output.terminal import Style, has_colour
+
+    with ProgressLine() as progress:
+        result = analyze(list(captures), progress=progress, **narrowing)
+    if as_json:
+        text = json.dumps(result.to_dict(), indent=2, allow_nan=False)
+    else:
+        text = analysis_text(result, Style(has_colour(sys.stdout)), verbose=verbose)
+    click.echo(text)

@@ -1,0 +1,31 @@
+"""The commands: their modules, loaded only when one is used, and what they do in a line."""
+
+from __future__ import annotations
+
+#: name -> (module that has a click command `command`, what it does).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "analyze": ("rpcwire.cli.analyze", "account for bytes and round trips of a capture"),
+    "frames": ("rpcwire.cli.frames", "list the requests and responses of a capture"),
+}
+
+_OVERVIEW = """\
+Usage: rpcwire COMMAND [ARGS]...
+
+Where the bytes and round trips of llama.cpp over RPC go.
+
+Commands:
+{commands}
+
+Options:
+  --version  Show the version and exit.
+  -h, --help Show this message and exit; 'rpcwire COMMAND --help' for a command.
+
+CAPTURE is a pcap or pcapng file (also .gz, .zst), or - for standard input:
+  tcpdump -i lo -w - tcp port 50052 | rpcwire analyze -"""
+
+
+def overview() -> str:
+    """What `rpcwire --help` prints."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    return _OVERVIEW.format(commands="\n".join(lines))

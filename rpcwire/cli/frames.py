@@ -1,0 +1,39 @@
+"""`rpcwire frames`: one line a frame, as they come."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rpcwire.cli.options import as_json, captures, narrowing
+from rpcwire.cli.progress import ProgressLine
+
+
+@click.command("frames", short_help="list the requests and responses of a capture")
+@captures
+@narrowing
+@as_json
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header line.")
+def command(captures: tuple[str, ...], as_json: bool, as_csv: bool, **narrowing: Any) -> None:
+    """List every request and response: what it is, what it carries, and what it is part of."""
+    from rpcwire.frames import read_rows
+    from rpcwire.output.frame_lines import csv_lines, json_lines, text_lines
+    from rpcwire.output.terminal import Style, has_colour
+
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    several = len(captures) > 1
+    with ProgressLine() as progress:
+        shown = None if sys.stdout.isatty() else progress
+        rows = read_rows(list(captures), progress=shown, **narrowing)
+        if as_json:
+            lines = json_lines(rows, several)
+        elif as_csv:
+            lines = csv_lines(rows, several)
+        else:
+            lines = text_lines(rows, Style(has_colour(sys.stdout)))
+        for text in lines:
+            sys.stdout.write(text)
+            sys.stdout.flush()  # a live capture is read as it comes

@@ -1,0 +1,108 @@
+"""Finds the command, runs it, and turns whatever happens into a line and an exit status."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from rpcwire import __version__
+from rpcwire.cli.commands import COMMANDS, overview
+from rpcwire.errors import RpcwireError
+
+DONE, FAILED, BAD = 0, 1, 2
+_INTERRUPTED = 130
+DEBUG = "RPCWIRE_DEBUG"
+
+
+class Group(click.Group):
+    """Commands that are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the overview."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names, or an error that says what was meant."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f"did you mean '{close[0]}'?" if close else "'rpcwire --help' lists them"
+            raise click.UsageError(f"there is no command '{args[0]}': {hint}")
+        return super().resolve_command(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """The same text as the quick way gives."""
+        return overview()
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rpcwire", message="%(prog)s %(version)s")
+def group() -> None:
+    """Where the bytes and round trips of llama.cpp over RPC go."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line.
+
+    Returns:
+        The exit status: 0 done, 1 a check that was asked for failed, 2 bad input or usage.
+    """
+    try:
+        status = group.main(arguments, prog_name="rpcwire", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        return _fail(_sentence(error))
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return _hang_up()
+    except RpcwireError as error:
+        return _fail(str(error))
+    except MemoryError:
+        return _fail("not enough memory: narrow the capture with --since, --until or -p")
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        return _fail(
+            f"an error in rpcwire itself: {type(error).__name__}: {error} "
+            f"(please report it, with what {DEBUG}=1 prints)"
+        )
+    return status if isinstance(status, int) else DONE
+
+
+def _sentence(error: click.ClickException) -> str:
+    text = error.format_message()
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        text = f"{text.rstrip('.')} (see '{error.ctx.command_path} --help')"
+    return text
+
+
+def _fail(text: str) -> int:
+    _say(text)
+    return BAD
+
+
+def _say(text: str) -> None:
+    print("rpcwire:", " ".join(text.split()), file=sys.stderr)
+
+
+def _hang_up() -> int:
+    """Whoever read standard output has enough; nothing more must be written to it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DONE

@@ -1,0 +1,138 @@
+"""Frames as rows: what `rpcwire frames` lists and `read_frames` returns.
+
+Rows come while the capture is read, a frame once its phase is final; memory does not grow with
+the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rpcwire.ggml.frame import UP
+from rpcwire.ggml.tensor import type_name
+from rpcwire.reading import Completed, Progress, Reading, Sources, When
+
+if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
+
+
+@dataclass(slots=True)
+class FrameRow:
+    """One request or response.
+
+    Attributes:
+        number: packet in the file that holds its first byte. file: which file, by name.
+        time_s: of that packet, seconds from the first packet of the capture.
+        connection: number of the TCP connection, as `connections[].id` of the analysis.
+        direction: "up" (client to worker) or "down".
+        command: as in the protocol; a response has its request's.
+        bytes: of the stream, header included.
+        tensor, tensor_type, shape: name, type and elements of the tensor it names; None without.
+        phase, role: see docs/reading.md.
+        device: of the worker. worker: address and port.
+        pass_id: number of the pass it belongs to; None outside.
+        response_ms: on a request, from its last byte to its response's first.
+        missing_bytes, truncated_bytes: of `bytes`, never captured, or cut by the snap length.
+    """
+
+    number: int
+    time_s: float
+    connection: int
+    direction: str
+    command: str
+    bytes: int
+    tensor: str | None
+    tensor_type: str | None
+    shape: list[int] | None
+    phase: str
+    role: str
+    device: int
+    pass_id: int | None
+    response_ms: float | None
+    missing_bytes: int
+    truncated_bytes: int
+    worker: str
+    file: str
+
+    def to_dict(self, *, file: bool = False) -> dict[str, object]:
+        """The row as the JSON document has it; `file`: with the file's name."""
+        row: dict[str, object] = {
+            ("pass" if name == "pass_id" else name): getattr(self, name) for name in self.__slots__
+        }
+        if not file:
+            del row["file"]
+        return row
+
+
+def read_rows(
+    paths: Sources,
+    *,
+    ports: Container[int] | None = None,
+    since: When = None,
+    until: When = None,
+    request: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[list[FrameRow]]:
+    """Frames of a capture in order, some at a time; arguments and errors as in `analyze`."""
+    completed = Completed()
+    reading = Reading(
+        paths,
+        ports=ports,
+        since=since,
+        until=until,
+        request=request,
+        progress=progress,
+        on_frame=completed.add,
+    )
+    rows = _Rows(reading)
+    for _ in reading.steps():
+        found = [rows.row(f) for f in completed.ready()]
+        if found:
+            yield found
+    yield [rows.row(f) for f in completed.ready(everything=True)]
+
+
+class _Rows:
+    """Makes rows of frames."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._health = reading.health
+        self._workers: dict[int, str] = {}
+
+    def row(self, frame: Frame) -> FrameRow:
+        """The row of a frame."""
+        asked = frame.request or frame
+        tensor = asked.tensor
+        shape = list(tensor.ne) if tensor is not None else []
+        answer = frame.response
+        response_ms = None
+        if frame.direction == UP and answer is not None:
+            response_ms = max(0, answer.time_ns - frame.end_ns) / 1e6
+        elsewhere = frame.pass_id if frame.pass_id >= 0 else asked.pass_id
+        number = frame.connection.id
+        worker = self._workers.get(number)
+        if worker is None:
+            host, port = frame.connection.server
+            worker = self._workers[number] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return FrameRow(
+            number=frame.number,
+            time_s=(frame.time_ns - (self._health.first_ns or 0)) / 1e9,
+            connection=number,
+            direction="up" if frame.direction == UP else "down",
+            command=frame.command,
+            bytes=frame.bytes,
+            tensor=(tensor.name or None) if tensor is not None else None,
+            tensor_type=type_name(tensor.type) if shape else None,
+            shape=shape or None,
+            phase=frame.phase,
+            role=frame.role,
+            device=frame.device,
+            pass_id=elsewhere if elsewhere >= 0 else None,
+            response_ms=response_ms,
+            missing_bytes=frame.missing,
+            truncated_bytes=frame.truncated,
+            worker=worker,
+            file=self._health.files[frame.file],
+        )

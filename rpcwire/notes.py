@@ -1,0 +1,155 @@
+"""What a reader of the accounts has to know about the capture: damage, holes and doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rpcwire.analysis import RequestInfo
+    from rpcwire.capture.health import CaptureHealth
+    from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.stream import RpcConnection
+    from rpcwire.reading import Reading
+
+#: Connections named in one note; the others are counted.
+_NAMED = 2
+_SIDES = ("requests", "responses")
+
+
+def notes(
+    reading: Reading,
+    rpc: list[RpcConnection],
+    others: list[RpcConnection],
+    holes: list[Frame],
+    requests: list[RequestInfo],
+) -> list[str]:
+    """All notes, the worst of the capture first.
+
+    Args:
+        reading: done.
+        rpc, others: connections that are ggml RPC, and that are not.
+        holes: the first frames with bytes that were not captured.
+        requests: what was counted.
+    """
+    return [
+        *_interrupted(reading),
+        *_files(reading.health),
+        *reading.session.assembler.notes(),
+        *_connections(rpc),
+        *_holes(rpc, holes),
+        *_empty(others),
+        *_inferred(requests),
+        *_narrowed(reading),
+    ]
+
+
+def _interrupted(reading: Reading) -> Iterator[str]:
+    if reading.interrupted:
+        yield "reading was interrupted: the accounts are of what had come until then"
+
+
+def _files(health: CaptureHealth) -> Iterator[str]:
+    yield from health.notes
+    counts = (
+        (health.truncated_packets, "packets were cut by the snap length: capture whole packets"),
+        (health.fragments, "IP fragments were not reassembled: what they carry is missing"),
+        (health.cut_headers, "packets were cut so short that no TCP header could be read"),
+        (health.malformed, "packets have headers that contradict themselves; they were left out"),
+        (health.skipped_blocks, "pcapng blocks of unknown types were skipped"),
+    )
+    for count, sentence in counts:
+        if count:
+            yield f"{count:,} {sentence}"
+    for interface in health.interfaces:
+        dropped = (interface.dropped or 0) + (interface.os_dropped or 0)
+        if dropped:
+            name = interface.name or "the interface"
+            yield f"{name}: the capturing machine dropped {dropped:,} packets (try a larger -B)"
+
+
+def _connections(rpc: list[RpcConnection]) -> Iterator[str]:
+    """What concerns connections, once for all that have it in common."""
+    grouped: dict[str, list[RpcConnection]] = {}
+    for connection in rpc:
+        for sentence in _about(connection):
+            grouped.setdefault(sentence, []).append(connection)
+    for sentence, group in grouped.items():
+        names = ", ".join(_name(c) for c in group[:_NAMED])
+        more = len(group) - _NAMED
+        yield f"{names}{f' and {more:,} more' if more > 0 else ''}: {sentence}"
+
+
+def _about(connection: RpcConnection) -> Iterator[str]:
+    tcp = connection.tcp
+    yield from connection.notes
+    up = tcp.sides[max(0, connection.client_side)]
+    down = tcp.sides[1 - max(0, connection.client_side)]
+    if not connection.start_captured:
+        yield (
+            "the capture begins in the middle of the connection: graphs sent before it are read "
+            "by their shapes"
+        )
+    for here, there, name in ((up, down, _SIDES[0]), (down, up, _SIDES[1])):
+        if not here.segments and there.segments:
+            yield f"no {name} were captured: only one direction of the traffic is here"
+    lost = up.missing + down.missing
+    if lost:
+        share = f"{up.missing:,} bytes up and {down.missing:,} down"
+        yield f"{share} were sent but not captured; they are counted"
+    cut = up.truncated + down.truncated
+    if cut:
+        yield f"{cut:,} bytes were cut by the snap length; they are counted"
+    if tcp.stray_packets:
+        yield f"{tcp.stray_packets:,} packets fit nowhere in the stream and were left out"
+    if tcp.duplicated_bytes:
+        places = max(2, len(tcp.points))
+        yield f"seen at {places} points (as with -i any or on a bridge); counted once"
+    elif tcp.retransmitted_bytes:
+        yield f"{tcp.retransmitted_bytes:,} bytes were sent again (TCP retransmission)"
+    if tcp.reset:
+        yield "was ended by a reset (RST)"
+
+
+def _name(connection: RpcConnection) -> str:
+    from rpcwire.accounts import endpoint
+
+    return f"{endpoint(connection.client)} > {endpoint(connection.server)}"
+
+
+def _holes(rpc: list[RpcConnection], holes: list[Frame]) -> Iterator[str]:
+    if not holes:
+        return
+    total = sum(half.missing for c in rpc for half in c.tcp.sides)
+    places = ", ".join(f"{f.missing:,} of a {f.command} at packet {f.number:,}" for f in holes)
+    yield f"{total:,} bytes are missing in all, among them {places}"
+
+
+def _empty(others: list[RpcConnection]) -> Iterator[str]:
+    idle = [c for c in others if not any(half.segments for half in c.tcp.sides)]
+    if idle:
+        yield (
+            f"{len(idle):,} connection{'s' * (len(idle) > 1)} carried no data (refused, or left "
+            f"unused), first {_name(idle[0])}"
+        )
+
+
+def _inferred(requests: list[RequestInfo]) -> Iterator[str]:
+    numbers = [str(r.number) for r in requests if r.inferred]
+    if numbers:
+        which = f"request {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} requests"
+        yield (
+            f"some token counts of {which} are the likeliest reading: the wire does not say how "
+            "the last round was settled, or its inputs were not captured"
+        )
+
+
+def _narrowed(reading: Reading) -> Iterator[str]:
+    if not reading.narrowed:
+        return
+    yield "narrowed: only frames that began in the window are counted"
+    lost = sum(c.undecoded_bytes for c in reading.session.connections.values() if c.recognised)
+    if lost:
+        yield f"{lost:,} undecoded bytes are not among them: when they passed cannot be told"
+    if reading.stopped:
+        yield "packets behind the window were not read"

@@ -1,0 +1,178 @@
+"""The answer in two or three sentences, before any table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcwire.output.units import bytes_text, ms_text, number_text, plural, seconds_text, share_text
+
+if TYPE_CHECKING:
+    from rpcwire.analysis import Analysis, PerToken
+
+#: What a role is, for the sentence that says where a token's bytes go.
+ROLE_WORDS = {
+    "weights": "weights",
+    "weights_hash": "weight hashes",
+    "probe": "probes",
+    "allocation": "allocations",
+    "alloc_query": "size queries (GET_ALLOC_SIZE)",
+    "graph": "graphs sent in full",
+    "graph_reuse": "graph reuse",
+    "embedding_in": "embeddings",
+    "unused_input": "inputs that nothing reads",
+    "hidden_in": "hidden states up",
+    "hidden_out": "hidden states down",
+    "positions": "positions",
+    "kv_indices": "KV indices",
+    "kv_mask": "attention masks",
+    "kv_rotation": "KV rotation matrices",
+    "output_ids": "output ids",
+    "recurrent_ids": "recurrent-state ids",
+    "expert_ids": "expert ids",
+    "expert_out": "expert outputs",
+    "logits": "logits",
+    "sampling": "sampling candidates",
+    "draft_hidden": "hidden states for the draft head",
+    "recurrent_state": "recurrent state",
+    "kv_state": "KV state",
+    "copy": "copies on the worker",
+    "other_input": "other inputs",
+    "unknown": "frames of unknown role",
+}
+_NAMED_ROLES = 4
+#: SSH and its usual substitutes: what is seen of a tunnel from outside.
+_TUNNELS = (22, 2222, 443, 51820)
+
+
+def summary(analysis: Analysis) -> list[str]:
+    """Paragraphs that answer: what a token costs, and on what it is spent."""
+    if not analysis.connections:
+        return _nothing(analysis)
+    lines = [_what(analysis)]
+    token = analysis.per_token
+    if token.tokens:
+        lines.append(_cost(analysis, token))
+    elif analysis.requests:
+        lines.append(
+            "No token was generated after a prompt, so there is no cost per token; "
+            f"the prompts took {_prefill(analysis)}."
+        )
+    else:
+        lines.append(_load(analysis))
+    return lines
+
+
+def _what(analysis: Analysis) -> str:
+    protocols = sorted({w.protocol for w in analysis.workers})
+    workers = ", ".join(w.server for w in analysis.workers[:3])
+    more = len(analysis.workers) - 3
+    text = (
+        f"llama.cpp RPC {', '.join(protocols)} with {plural(len(analysis.workers), 'worker')} "
+        f"({workers}{f' and {more} more' if more > 0 else ''}): "
+        f"{bytes_text(analysis.capture.stream_bytes)} in "
+        f"{seconds_text(analysis.capture.duration_s)}"
+    )
+    if not analysis.requests:
+        return f"{text}; no pass of a model."
+    prompt = sum(r.prompt_tokens for r in analysis.requests)
+    generated = sum(r.generated_tokens for r in analysis.requests)
+    text += (
+        f"; {plural(len(analysis.requests), 'request')}, {plural(prompt, 'prompt token')} computed "
+        f"and {generated:,} generated"
+    )
+    drafted = sum(r.draft_tokens or 0 for r in analysis.requests)
+    if drafted:
+        accepted = sum(r.accepted_tokens or 0 for r in analysis.requests)
+        text += f", {accepted:,} of {drafted:,} drafted tokens accepted"
+    return f"{text}."
+
+
+def _cost(analysis: Analysis, token: PerToken) -> str:
+    text = (
+        f"Each generated token costs {bytes_text(token.bytes_up)} up, "
+        f"{bytes_text(token.bytes_down)} down, {_trips(token.round_trips)}"
+    )
+    if token.ms is not None:
+        text += f" and {ms_text(token.ms)} ({number_text(1e3 / token.ms)} tokens/s)"
+    text += _split(token) + "."
+    total = (token.bytes_up or 0) + (token.bytes_down or 0)
+    ranked = sorted(analysis.roles, key=lambda r: -(r.bytes_per_token or 0))
+    named = [r for r in ranked[:_NAMED_ROLES] if (r.bytes_per_token or 0) >= 0.01 * total > 0]
+    if named:
+        parts = [
+            f"{ROLE_WORDS[r.role]} {share_text(r.bytes_per_token or 0, total)}" for r in named
+        ]
+        rest = total - sum(r.bytes_per_token or 0 for r in named)
+        if rest >= 0.01 * total:
+            parts.append(f"all else {share_text(rest, total)}")
+        text += f" The bytes are {', '.join(parts)}."
+    return text
+
+
+def _trips(value: float | None) -> str:
+    shown = number_text(value)
+    return f"{shown} round trip{'' if shown == '1' else 's'}"
+
+
+def _split(token: PerToken) -> str:
+    if token.server_ms is None:
+        return ""
+    rtt = f" at {ms_text(token.rtt_ms)} round-trip time" if token.rtt_ms is not None else ""
+    return (
+        f": {ms_text(token.server_ms)} worker, {ms_text(token.network_ms)} network{rtt}, "
+        f"{ms_text(token.client_ms)} client"
+    )
+
+
+def _prefill(analysis: Analysis) -> str:
+    return seconds_text(sum(r.prefill_s or 0 for r in analysis.requests))
+
+
+def _load(analysis: Analysis) -> str:
+    load = analysis.phases["load"]
+    weights = next((r.bytes_up for r in analysis.roles if r.role == "weights"), 0)
+    hashed = next((c.count for c in analysis.commands if c.command == "SET_TENSOR_HASH"), 0)
+    text = f"The load sent {bytes_text(load.bytes_up)} up"
+    if weights:
+        text += f", {bytes_text(weights)} of it weights"
+    if load.duration_s:
+        rate = load.bytes_up * 8 / load.duration_s / 1e6
+        text += f", in {seconds_text(load.duration_s)} ({number_text(rate)} Mbit/s)"
+    if hashed:
+        text += f"; {plural(hashed, 'tensor')} {'was' if hashed == 1 else 'were'} offered by hash"
+    return text + ". No tokens were computed: record a prompt too to see what one costs."
+
+
+def _nothing(analysis: Analysis) -> list[str]:
+    capture = analysis.capture
+    if not capture.packets:
+        return ["The capture holds no packets."]
+    found = (
+        f"No ggml RPC was found in {plural(capture.packets, 'packet')} "
+        f"({bytes_text(capture.wire_bytes)}, {seconds_text(capture.duration_s)})."
+    )
+    if not capture.other_connections:
+        return [
+            found + " There is no TCP payload in it at all.",
+            "Capture on the interface that carries the traffic: lo for a worker on this machine "
+            "or behind an SSH tunnel, else the one with the route to the worker.",
+        ]
+    largest = ", ".join(f"{o.client} > {o.server} ({bytes_text(o.bytes)})" for o in analysis.others)
+    lines = [
+        f"{found} It holds {plural(capture.other_connections, 'other TCP connection')}"
+        + (f": {largest}." if largest else ".")
+    ]
+    if any(_port(end) in _TUNNELS for o in analysis.others for end in (o.client, o.server)):
+        lines.append(
+            "Traffic inside a tunnel (SSH, WireGuard, TLS) cannot be read from outside: capture on "
+            "lo, at the end of the tunnel where llama-server or rpc-server runs."
+        )
+    lines.append(
+        "If -p was given, leave it out: RPC is found on any port. Else begin the capture before "
+        "llama-server starts, or while it generates, on the interface that leads to the worker."
+    )
+    return lines
+
+
+def _port(end: str) -> int:
+    return int(end.rpartition(":")[2])
