@@ -223,35 +223,38 @@ _VARIABLE = np.array(
 )
 
 
-def header_offsets(span: LoadedSpan, before: bytes) -> list[int]:
+def header_offsets(span: LoadedSpan, start: int, stop: int, before: bytes) -> list[int]:
     """Stream offsets at which the bytes could be a request header.
 
     Args:
         span: where to look.
-        before: up to 8 captured bytes that directly precede the span.
+        start, stop: stream offsets within the span; headers that end between them are found.
+        before: up to 8 captured bytes that directly precede `start`.
     """
     parts: list[bytes | memoryview] = [before]
-    starts = [span.start - len(before)]
+    starts = [start - len(before)]
     lengths = [len(before)]
-    previous = span.start
-    for end, at, have in zip(span.ends, span.source, span.have, strict=True):
+    k = span.piece(start)
+    begin = start
+    while begin < stop:
+        end = min(span.ends[k], stop)
+        skip = begin - span.piece_start(k)
+        have = max(0, min(span.have[k], skip + end - begin) - skip)
+        at = span.source[k] + skip
         parts.append(span.data[at : at + have])
-        starts.append(previous)
-        gap = have < end - previous
+        starts.append(begin)
+        gap = have < end - begin
         if gap:
             parts.append(_SEPARATOR)
         lengths.append(have + len(_SEPARATOR) * gap)
-        previous = end
+        begin = end
+        k += 1
     joined = np.frombuffer(b"".join(parts), np.uint8)
     if len(joined) < REQUEST_HEADER:
         return []
     n = len(joined) - REQUEST_HEADER + 1
-    hits = np.flatnonzero(
-        (joined[:n] < ID_LIMIT)
-        & (joined[6 : 6 + n] == 0)
-        & (joined[7 : 7 + n] == 0)
-        & (joined[8 : 8 + n] == 0)
-    )
+    hits = np.flatnonzero(joined[8 : 8 + n] == 0)
+    hits = hits[(joined[hits] < ID_LIMIT) & (joined[hits + 6] == 0) & (joined[hits + 7] == 0)]
     if not len(hits):
         return []
     size = np.zeros(len(hits), np.int64)
@@ -262,17 +265,17 @@ def header_offsets(span: LoadedSpan, before: bytes) -> list[int]:
     good = np.where(small, _SIZES[command, np.where(small, size, 0)], _VARIABLE[command])
     hits = hits[good]
     run = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    k = np.searchsorted(run, hits, "right") - 1
-    offsets: list[int] = (np.asarray(starts)[k] + hits - run[k]).tolist()
+    at_run = np.searchsorted(run, hits, "right") - 1
+    offsets: list[int] = (np.asarray(starts)[at_run] + hits - run[at_run]).tolist()
     return offsets
 
 
-def piece_offsets(span: LoadedSpan) -> list[int]:
-    """Offsets of the pieces of a span whose first bytes could be a request header."""
+def piece_offsets(span: LoadedSpan, start: int) -> list[int]:
+    """Offsets of the pieces that begin at `start` or later and could begin with a header."""
     found = []
     data = span.data
-    for k, have in enumerate(span.have):
-        if have < REQUEST_HEADER:
+    for k in range(span.piece(start), len(span.have)):
+        if span.have[k] < REQUEST_HEADER or span.piece_start(k) < start:
             continue
         at = span.source[k]
         command = data[at]

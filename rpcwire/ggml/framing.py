@@ -47,6 +47,7 @@ _KEEP_WHOLE = CONTENT_LIMIT + HEAD_LIMIT
 #: begins within a gigabyte of weights still comes into step at its end.
 SEARCH_ALL = 256 << 10
 _FIRST_WINDOW, _LAST_WINDOW = 4 << 10, 256 << 10
+_PIECES = 256  #: pieces in which a response is looked for at a time
 _NUMBER = (1 << FILE_SHIFT) - 1
 
 _REQUEST = struct.Struct("<BQ")
@@ -156,7 +157,8 @@ class Reader:
         self._lost_packet = (0, 0)
         self._lost_key = 0
         self._candidates: deque[int] = deque()
-        self._scanned = 0  # spans up to this offset were searched for candidates
+        self._scanned = 0  # up to this offset candidates were looked for
+        self._stretch = _FIRST_WINDOW  # bytes to look through next
         self._finished = False
         self._cut = 0  # becomes 1 with the first frame
         self._after_hello = False
@@ -459,6 +461,7 @@ class Reader:
         self._open = None
         self.searching = True
         self.position = self._lost_at = self._scanned = offset
+        self._stretch = _FIRST_WINDOW
         self._candidates.clear()
         found = self.tape.locate(offset)
         key = found[0].key[found[1]] if found else self.tape.key
@@ -471,17 +474,21 @@ class Reader:
         return self._lost_key
 
     def _scan(self, span: LoadedSpan) -> list[int]:
-        """Offsets in a span where a header may stand."""
-        if span.start - self._lost_at > SEARCH_ALL and not self.owner.recognised:
-            return piece_offsets(span)
+        """Offsets where a header may stand, in the next stretch of a span; moves `_scanned`."""
+        start = max(self._scanned, span.start)
+        if start - self._lost_at > SEARCH_ALL and not self.owner.recognised:
+            self._scanned = span.end
+            return piece_offsets(span, start)
         before = b""
-        if self._scanned == span.start:
-            for n in range(min(REQUEST_HEADER - 1, span.start - self._lost_at), 0, -1):
-                got, _ = self.tape.read(span.start - n, n)
-                if len(got) == n:
-                    before = got
-                    break
-        return header_offsets(span, before)
+        for n in range(min(REQUEST_HEADER - 1, start - self._lost_at), 0, -1):
+            before, _ = self.tape.read(start - n, n)
+            if len(before) == n:
+                break
+        else:
+            before = b""
+        self._scanned = min(span.end, start + self._stretch)
+        self._stretch = min(2 * self._stretch, _LAST_WINDOW)
+        return header_offsets(span, start, self._scanned, before)
 
     def _accepts(self, offset: int) -> tuple[Verdict, int]:
         """Whether to go on from `offset`; see credible.judge."""
@@ -489,29 +496,34 @@ class Reader:
 
     def _search(self) -> bool:
         """Go on searching; False when more must come first, or nothing is left."""
-        for span in self.tape.spans:
-            if span.end > self._scanned:
-                low = max(self._lost_at, self._candidates[-1] + 1 if self._candidates else 0)
-                self._candidates.extend(o for o in self._scan(span) if o >= low)
-                self._scanned = span.end
-        while self._candidates:
-            offset = self._candidates[0]
-            verdict, seen = self._accepts(offset)
-            if verdict is Verdict.WAIT:
-                self.tape.drop(offset)
-                return False
-            self._candidates.popleft()
-            if verdict is Verdict.YES:
-                self.floor = max(self.floor, self.tape.key_at(seen - 1))
-                self._gap(self._lost_at, offset)
-                self.searching = False
-                self.position = offset
-                self._candidates.clear()
-                self.tape.drop(offset)
-                return True
+        while True:
+            while self._candidates:
+                offset = self._candidates[0]
+                verdict, seen = self._accepts(offset)
+                if verdict is Verdict.WAIT:
+                    self.tape.drop(offset)
+                    return False
+                self._candidates.popleft()
+                if verdict is Verdict.YES:
+                    self._found(offset, seen)
+                    return True
+            found = self.tape.locate(self._scanned)
+            if found is None:
+                break
+            low = self._scanned - REQUEST_HEADER + 1
+            self._candidates.extend(o for o in self._scan(found[0]) if o >= low)
         self.position = self._scanned
         self.tape.drop(self._scanned - REQUEST_HEADER + 1)
         return False
+
+    def _found(self, offset: int, seen: int) -> None:
+        """The stream makes sense again from `offset`, as the bytes up to `seen` show."""
+        self.floor = max(self.floor, self.tape.key_at(seen - 1))
+        self._gap(self._lost_at, offset)
+        self.searching = False
+        self.position = offset
+        self._candidates.clear()
+        self.tape.drop(offset)
 
     def _gap(self, start: int, end: int) -> None:
         """Record a stretch that stays undecoded."""
@@ -552,7 +564,15 @@ class ResponseReader(Reader):
         return True
 
     def _scan(self, span: LoadedSpan) -> list[int]:
-        return [span.piece_start(k) for k, n in enumerate(span.have) if n >= self._header]
+        start = self._scanned
+        first = span.piece(start)
+        stop = min(first + _PIECES, len(span.ends))
+        self._scanned = span.ends[stop - 1]
+        return [
+            offset
+            for k in range(first, stop)
+            if span.have[k] >= self._header and (offset := span.piece_start(k)) >= start
+        ]
 
     def _accepts(self, offset: int) -> tuple[Verdict, int]:
         header, more = self.tape.read(offset, self._header)

@@ -130,8 +130,8 @@ class RpcConnection:
 
     @property
     def start_captured(self) -> bool:
-        """Whether the stream was captured from its first byte."""
-        return all(self.tcp.start_captured)
+        """Whether the client's stream was captured from its first byte."""
+        return self.tcp.start_captured[max(0, self.client_side)]
 
     @property
     def layout(self) -> Dialect:
@@ -229,6 +229,7 @@ class RpcConnection:
         self._up[self.client_side].run()
         self._down[1 - self.client_side].run()
         self._merge()
+        self._merge_rest()
         return self._release()
 
     def finish(self) -> list[Frame]:
@@ -242,6 +243,7 @@ class RpcConnection:
         self._up[self.client_side].finish()
         self._down[1 - self.client_side].finish()
         self._merge()
+        self._merge_rest()
         for raw in self._pairing.gap():
             self._orphan(raw, raw.key)
         return self._release()
@@ -360,7 +362,10 @@ class RpcConnection:
                 self._gap(DOWN, event)
             else:
                 self._respond(event)
-        if not out:
+
+    def _merge_rest(self) -> None:
+        """All responses at hand were taken: take the requests after them."""
+        if not self._down[1 - self.client_side].out:
             self._register(None)
 
     def _register(self, key: int | None) -> None:

@@ -265,10 +265,10 @@ class Talk(Conversation):
         for name in ("GET_ALLOC_SIZE", "INIT_TENSOR"):
             if name in self.ids:
                 self.ask(name)
-        weight = tensor(self.dialect.layout, 0x9000, "F16", (512, 300, 1, 1))
+        weight = tensor(self.dialect.layout, 0x9000, "F16", (512, 70, 1, 1))
         if "SET_TENSOR_HASH" in self.ids:
             self.ask("SET_TENSOR_HASH", tensor=weight, hash=77)
-        self.ask("SET_TENSOR", tensor=weight, data=b"\x11\x3c" * (512 * 300))
+        self.ask("SET_TENSOR", tensor=weight, data=b"\x11\x3c" * (512 * 70))
         self.ask("BUFFER_CLEAR", remote_ptr=0x5600000000)
         if "MEMSET_TENSOR" in self.ids:
             self.ask("MEMSET_TENSOR", size=512)
