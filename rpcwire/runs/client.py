@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.runs.graphview import GraphView, ViewCache
-from rpcwire.runs.passes import Group, Pass, PassBuilder, give_phase
+from rpcwire.runs.passes import Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
 from rpcwire.runs.roles import activation_role, read_role
 from rpcwire.runs.shapes import output_role
@@ -213,7 +213,10 @@ class Client:
         """A clear right after a context's first pass belongs to the warm-up, if it was one."""
         latest = self.passes.latest
         pointer = _pointer(frame)
-        its = latest is not None and self.passes.contexts.get((link.id, pointer)) is latest.context
+        its = latest is not None and (
+            self.passes.contexts.get((link.id, pointer)) is latest.context
+            or latest.steps[-1].view is None
+        )
         if latest is not None and its and latest.next is None and not latest.group.phase:
             latest.clears.append(frame)
             if latest.may_warm_up:
@@ -285,9 +288,7 @@ class Client:
             link.recurrent |= view.recurrent_buffers
             link.weights |= view.weights
         caches = (view.kv_buffers | view.recurrent_buffers) if view is not None else frozenset()
-        created = link.start_captured if view is not None else False
-        if caches and not link.start_captured:
-            created = bool(caches & link.allocated)
+        created = link.start_captured or bool(caches & link.allocated)
         p = self.passes.place(step, self._run.next_pass_id, created)
         self._account_step(p, step)
 
@@ -296,8 +297,13 @@ class Client:
     def _take_uploads(self, link: Link, view: GraphView | None) -> list[Frame]:
         """The waiting uploads that this graph reads; the others go on waiting."""
         uploads, link.uploads = link.uploads, []
-        if view is None:
-            return [f for f in uploads if not self._left_over(link, f, f.tensor is None)]
+        if view is None:  # inputs share the compute buffer; what lies elsewhere is weights
+            last = uploads[-1].tensor.buffer if uploads and uploads[-1].tensor else None
+            return [
+                f
+                for f in uploads
+                if not self._left_over(link, f, f.tensor is None or f.tensor.buffer != last)
+            ]
         taken = []
         for f in uploads:
             if f.tensor is not None and f.tensor.id in view.inputs:
@@ -379,23 +385,31 @@ class Client:
             self._run.settled(p)
 
     def _judge(self, p: Pass) -> str:
-        warm = p.next.at_start if p.next is not None else bool(p.clears)
+        if p.is_shift:
+            self.tracker.shift(p)
+            return "other"
+        warm = bool(p.clears)
+        if p.next is not None and p.next.positions is not None:
+            warm = p.next.at_start
         if p.may_warm_up and warm:
             p.context.warmups += 1
+            self.tracker.bench = p.context.cached and not p.clears
             return "warmup"
-        if self._is_draft(p):
-            return self.tracker.draft(p)
-        return self.tracker.target(p)
+        if p.context.first_use < 0:
+            p.context.first_use = p.id
+        return self.tracker.draft(p) if self._is_draft(p.context) else self.tracker.target(p)
 
-    def _is_draft(self, p: Pass) -> bool:
-        """A head, or the smaller of two models that live at the same time."""
-        context = p.context
-        if context.is_head:
-            return True
-        others = {
-            c for c in self.passes.contexts.values() if c.alive and c is not context and c.passes > 0
-        }
-        return any(not c.is_head and c.nodes > context.nodes for c in others)
+    def _is_draft(self, context: Context) -> bool:
+        """A head; or the smaller of two models in use at once, the later one if they are equal."""
+        context.is_draft |= context.is_head or any(
+            not c.is_head
+            and c is not context
+            and c.alive
+            and 0 <= c.first_use
+            and (c.nodes, -c.first_use) > (context.nodes, -context.first_use)
+            for c in self.passes.contexts.values()
+        )
+        return context.is_draft
 
     # -- state ---------------------------------------------------------------------------------
 

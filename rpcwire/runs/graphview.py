@@ -58,6 +58,7 @@ class GraphView:
         mrope: positions come in four sections.
         nodes, tensors: as listed in the frame.
         is_head: a draft head (embedding and hidden state enter side by side).
+        is_shift: only rotates cached keys to other positions.
         layers: attention or recurrent layers computed (KV or state writes per layer pair).
         streams, kv_size: of the KV tensors: number of streams and cells in each (0: unknown).
     """
@@ -73,6 +74,7 @@ class GraphView:
     nodes: int
     tensors: int
     is_head: bool
+    is_shift: bool
     layers: int
     streams: int
     kv_size: int
@@ -118,7 +120,7 @@ class _Builder:
             self.buffer[r]
             for r in self.node_rows
             if not self.view_src[r] and self.op[r] not in ("NONE", "?") and self.buffer[r]
-        ) or frozenset(self.buffer[r] for r in self.node_rows if not self.view_src[r])
+        )
         #: buffers that persist and that this graph writes into: caches
         self.written = {
             self.buffer[r]
@@ -334,6 +336,13 @@ def build_view(graph: Graph) -> GraphView:
         and b.buffer[r] in b.compute_buffers
     ]
     inputs = {b.ids[r]: _input_role(b, r) for r in leaves}
+    is_shift = {b.op[r] for r in b.computed} - TRANSPARENT == {"ROPE"}
+    if is_shift:  # works in place, so that no buffer is known as the compute buffer
+        inputs = {
+            b.ids[r]: "positions"
+            for r in range(len(b.ids))
+            if b.type[r] in INTEGER_TYPES and r not in b.is_node
+        }
     head = _head_inputs(b, inputs)
     inputs.update(head)
     hidden_size = _hidden_size(b)
@@ -386,6 +395,7 @@ def build_view(graph: Graph) -> GraphView:
         nodes=len(b.node_rows),
         tensors=len(b.ids),
         is_head=bool(head),
+        is_shift=is_shift,
         layers=layers,
         streams=streams,
         kv_size=kv_size,

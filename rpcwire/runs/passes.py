@@ -65,10 +65,12 @@ class Context:
 
     Attributes:
         is_new: it was created in the capture. warmups: how many of its passes were warm-ups.
-        is_head: a draft head.
+        is_head: a draft head. is_draft: found to draft for another context.
         nodes: graph nodes of its largest pass.
         places: devices that have taken part.
         passes: how many it has computed so far.
+        cached: a cache of it is on a worker.
+        first_use: its first pass that was no warm-up, -1 before.
         enters_hidden: layers before the first remote one run on the client, so that what enters
             is a hidden state, not the embeddings.
     """
@@ -76,10 +78,13 @@ class Context:
     id: int
     is_new: bool
     is_head: bool = False
+    is_draft: bool = False
     nodes: int = 0
     places: set[Place] = field(default_factory=set)
     passes: int = 0
     warmups: int = 0
+    cached: bool = False
+    first_use: int = -1
     alive: bool = True
     enters_hidden: bool = False
     open: list[Pass] = field(default_factory=list)
@@ -127,6 +132,11 @@ class Pass:
     restored_before: bool = False
 
     @property
+    def is_shift(self) -> bool:
+        """Whether it only moves the cache's positions (K-shift)."""
+        return any(s.is_shift for s in self.steps)
+
+    @property
     def at_start(self) -> bool:
         """Whether its first row is position 0."""
         return self.positions is not None and len(self.positions) > 0 and self.positions[0] == 0
@@ -138,8 +148,13 @@ class Pass:
         llama-server may compute two, each with a clear after it; a second one without a clear
         is a run of llama-bench.
         """
-        early = self.context.is_new and self.ordinal == self.context.warmups < _MAX_WARMUPS
-        return early and self.at_start and (self.ordinal == 0 or bool(self.clears))
+        context = self.context
+        known = self.positions is not None
+        if not context.is_new or self.ordinal != context.warmups or (known and not self.at_start):
+            return False
+        # Without a cache on the worker there is no clear to see; two rows are llama-server's.
+        cleared = bool(self.clears) or (not context.cached and self.rows == 2)
+        return self.ordinal == 0 or (self.ordinal < _MAX_WARMUPS and cleared)
 
     def add(self, step: Step) -> None:
         """Take a step in."""
@@ -164,7 +179,7 @@ class Pass:
 
     def fits(self, step: Step) -> bool:
         """Whether a step can belong to the same ubatch."""
-        if self.complete:
+        if self.complete or self.is_shift != step.is_shift:
             return False
         if any((step.connection_id, f.tensor.id) in self.sent for f in step.inputs):
             return False
@@ -209,7 +224,9 @@ class PassBuilder:
         if context is None:
             context = Context(self._count, is_new=created)
             self._count += 1
-        context.is_head |= bool(step.view and step.view.is_head)
+        if step.view is not None:
+            context.is_head |= step.view.is_head
+            context.cached |= bool(step.view.kv_buffers or step.view.recurrent_buffers)
         for key in keys:
             self.contexts[key] = context
         for candidate in context.open:

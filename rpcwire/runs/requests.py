@@ -20,6 +20,7 @@ from rpcwire.runs.sequences import (
 )
 
 if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
     from rpcwire.runs.passes import Pass
 
 _STALE = 16  #: target passes after which a sequence that took no part is over
@@ -38,7 +39,9 @@ class RequestTracker:
         self.speculative = False
         self._sequences: list[Sequence] = []
         self._target_count = 0
+        self.bench = False  #: llama-bench: a prompt goes on in batches, each with a result
         self._drafted: list[int] = []
+        self._draft_steps = 0
         self._recent: list[tuple[np.ndarray | None, int, str]] = []
         self._agreed = [0, 0]  #: rounds where the logits foretold the acceptance, and all
 
@@ -57,14 +60,17 @@ class RequestTracker:
         self._recent.append((p.positions, p.rows, phase))
         del self._recent[:-_REMEMBERED]
         self._drafted.clear()
+        self._draft_steps = 0
         return phase
 
     def draft(self, p: Pass) -> str:
         """Take a pass of a draft model or head; returns its phase."""
         self.speculative = True
-        token = _best_candidate(p)
+        token = _best_candidate(p) if p.rows == 1 else None
         if token is not None:
             self._drafted.append(token)
+        last = self._recent[-1][0] if self._recent else None
+        self._draft_steps += last is None or not np.array_equal(last, p.positions)
         for s in self._sequences:
             if s.request.draft_tokens is None:
                 s.request.draft_tokens = s.request.accepted_tokens = 0
@@ -77,6 +83,14 @@ class RequestTracker:
         if any(s.request.kind == PROMPT for s in self._sequences):
             return "prefill"
         return "prefill" if ends and int(p.positions.min()) < min(ends) else "draft"
+
+    def shift(self, p: Pass) -> None:
+        """Take a K-shift: positions of a sequence moved down by what its values say."""
+        if p.positions is None or not len(p.positions):
+            return
+        delta = int(p.positions.min())
+        for s in self._sequences:
+            s.shift = delta
 
     def continues(self, p: Pass) -> bool:
         """Whether a target pass goes on with a request, so that state moved before it counts."""
@@ -99,19 +113,15 @@ class RequestTracker:
     def _place(self, p: Pass, block: Block, free: list[Sequence]) -> tuple[Sequence, str]:
         sequence = self._match(p, block, free)
         if sequence is None:
-            replay = self._replayed(p, block, free)
-            if replay is not None:
-                return replay, self._replay(p, block, replay)
+            again = self._again(block, free)
+            if again is not None:
+                return again, self._verify(p, block, again, replay=True)
             return self._begin(p, block)
         request = sequence.request
         if request.kind == PROMPT:
             return sequence, self._prompt(p, block, sequence)
         if block.rows > 1 and not is_verify(block, sequence, self.speculative):
-            if request.inferred and request.generated_tokens == 1 and request.passes == (
-                request.target_passes
-            ):
-                request.kind = PROMPT  # outputs were not seen: the prompt had not ended after all
-                request.generated_tokens = 0
+            if request.generated_tokens == 1 and (self.bench or request.open_prompt):
                 return sequence, self._prompt(p, block, sequence)
             return self._begin(p, block, sequence)
         return sequence, self._generate(p, block, sequence)
@@ -124,28 +134,41 @@ class RequestTracker:
             seeing = [s for s in found if s.last_cell >= 0 and sees(p, block.first, s.last_cell)]
             found = seeing or [s for s in found if s.last_pass == found[0].last_pass]
             found.sort(key=self._sequences.index)
+        if not found and not p.restored_before and block.start > 0:
+            found = self._after_loss(block, free)
         return found[0] if found else None
 
     @staticmethod
-    def _replayed(p: Pass, block: Block, free: list[Sequence]) -> Sequence | None:
-        """A round computed again after its state was restored, as contexts that cannot roll back do."""
-        if not p.restored_before:
-            return None
+    def _after_loss(block: Block, free: list[Sequence]) -> list[Sequence]:
+        """Positions only ever jump ahead where the capture lost passes in between."""
+        behind = [s for s in free if s.stream == block.stream and s.next < block.start]
+        return behind if len(behind) == 1 == len(free) else []
+
+    @staticmethod
+    def _again(block: Block, free: list[Sequence]) -> Sequence | None:
+        """The sequence whose last round is computed again from its first row."""
         for s in free:
-            if s.round is not None and s.round.start == block.start and s.stream == block.stream:
+            r = s.round
+            if r is None or s.stream != block.stream:
+                continue
+            if r.start == block.start and 1 < block.rows <= r.rows and (
+                block.outputs in (block.rows, -1)
+            ):
                 return s
         return None
 
     # -- what a block does to a request --------------------------------------------------------
 
     def _begin(self, p: Pass, block: Block, old: Sequence | None = None) -> tuple[Sequence, str]:
-        if old is not None:
-            self._end(old)
-            self._sequences.remove(old)
-        else:
-            for s in [s for s in self._sequences if s.stream == block.stream and block.stream]:
-                self._end(s)
-                self._sequences.remove(s)
+        one_per_stream = any(x.view is not None and x.view.streams > 1 for x in p.steps)
+        replaced = [
+            s
+            for s in self._sequences
+            if s is old or (one_per_stream and s.stream == block.stream)
+        ]
+        for s in replaced:
+            self._end(s)
+            self._sequences.remove(s)
         request = Request(p.start_ns, max(0, block.start), block.stream)
         request.inferred = block.start < 0
         if self.speculative:
@@ -153,51 +176,88 @@ class RequestTracker:
         self.requests.append(request)
         sequence = Sequence(request, block.start, block.stream, self._target_count)
         self._sequences.append(sequence)
+        if self._entered_late(p, block):
+            request.kind = GENERATING  # its prompt, and its first token, came before the capture
+            request.inferred = True
+            request.generated_tokens = 1
+            request.prompt_end_ns = p.start_ns
+            return sequence, self._generate(p, block, sequence)
         return sequence, self._prompt(p, block, sequence)
+
+    @staticmethod
+    def _entered_late(p: Pass, block: Block) -> bool:
+        """Whether a capture that began in mid-run shows a request that was already generating."""
+        if p.context.is_new or p.ordinal or block.start <= 0:
+            return False
+        return block.rows == 1 or block.outputs == block.rows
 
     def _prompt(self, p: Pass, block: Block, s: Sequence) -> str:
         request = s.request
+        self._bridge(block, s)
         request.prompt_tokens += block.rows
+        request.kind = PROMPT
+        request.generated_tokens = 0
         if block.outputs:
             request.kind = GENERATING
             request.generated_tokens = 1
             request.prompt_end_ns = p.end_ns
-            request.inferred |= block.outputs < 0
+            request.open_prompt = block.outputs < 0
         self._advance(p, block, s)
         return "prefill"
 
     def _generate(self, p: Pass, block: Block, s: Sequence) -> str:
         request = s.request
+        if request.open_prompt:
+            request.open_prompt = False
+            request.inferred = True
         if s.round is not None:
-            self._resolve(s, block.start - s.round.start)
-        if block.rows == 1:
-            request.generated_tokens += 1
-            self._advance(p, block, s)
-            return "decode"
-        drafts = block.rows - 1
-        request.draft_tokens = (request.draft_tokens or 0) + drafts
-        request.accepted_tokens = request.accepted_tokens or 0
-        request.rounds += 1
+            self._resolve(s, block.start - s.round.start if block.start >= 0 else 1)
+        self._bridge(block, s)
+        if block.rows > 1:
+            return self._verify(p, block, s)
+        request.generated_tokens += 1
+        self._advance(p, block, s)
+        return "decode"
+
+    def _bridge(self, block: Block, s: Sequence) -> None:
+        """Count what lost passes did: as many tokens as the position moved on."""
+        lost = block.start - s.next if 0 <= s.next < block.start else 0
+        if not lost or s.shift:
+            return
+        request = s.request
+        request.inferred = True
+        if request.kind == PROMPT:
+            request.prompt_tokens += lost
+        else:
+            request.generated_tokens += lost
+
+    def _verify(self, p: Pass, block: Block, s: Sequence, replay: bool = False) -> str:
+        request = s.request
         self.speculative = True
+        request.accepted_tokens = request.accepted_tokens or 0
+        drafts = block.rows - 1
+        base = s.round.base_generated if replay and s.round else request.generated_tokens
+        if not replay:
+            request.draft_tokens = (request.draft_tokens or 0) + drafts
+            request.rounds += 1
         s.round = Round(
-            block.start, block.rows, block.first, p, drafts, request.generated_tokens,
-            tokens=self._drafted[:drafts], cut=len(self._drafted) > drafts,
+            block.start,
+            block.rows,
+            block.first,
+            p,
+            drafts,
+            base,
+            cut=self._draft_steps > drafts,
+            replay=replay,
+            tokens=self._drafted[:drafts],
         )
         self._advance(p, block, s)
         return "verify"
 
-    def _replay(self, p: Pass, block: Block, s: Sequence) -> str:
-        """Rows of an earlier round again: kept ones, whose count the replay shows."""
-        round_ = s.round
-        if round_ is not None and block.rows <= round_.rows:
-            self._resolve(s, block.rows)
-        self._advance(p, block, s)
-        return "verify" if block.rows > 1 else "decode"
-
     def _advance(self, p: Pass, block: Block, s: Sequence) -> None:
         request = s.request
         request.passes += 1
-        request.target_passes += 1
+        s.shift = 0
         request.end_ns = max(request.end_ns, p.end_ns)
         s.last_pass = self._target_count
         if block.start >= 0:
@@ -211,13 +271,17 @@ class RequestTracker:
         round_, s.round = s.round, None
         if round_ is None:
             return
+        s.next = max(s.next, round_.start + advance) if advance > round_.rows else (
+            round_.start + advance
+        )
         advance = min(max(1, advance), round_.rows)
-        foretold = _foretold(round_)
+        foretold = None if round_.replay else _foretold(round_)
         if foretold is not None:
             self._agreed[0] += foretold == advance - 1
             self._agreed[1] += 1
         request = s.request
-        request.accepted_tokens = (request.accepted_tokens or 0) + advance - 1
+        kept = max(0, advance - 1 - round_.replay)  # a replay ends with the token sampled before
+        request.accepted_tokens = (request.accepted_tokens or 0) + kept
         request.generated_tokens = round_.base_generated + advance
 
     def _end(self, s: Sequence) -> None:
@@ -229,17 +293,12 @@ class RequestTracker:
         request.inferred = True
         foretold = _foretold(round_)
         agreed, tried = self._agreed
-        if foretold is not None and (tried == 0 or agreed >= 0.9 * tried):
-            accepted = foretold
-        elif round_.cut:  # the draft was cut to what was still to be generated: all of it was
+        if round_.replay:
             accepted = round_.drafts
-        elif request.rounds > 1:
-            earlier = max(1, (request.draft_tokens or 0) - round_.drafts)
-            rate = (request.accepted_tokens or 0) / earlier
-            accepted = round(rate * round_.drafts)
-        else:
-            accepted = 0
-        s.round = round_
+        elif foretold is not None and (tried == 0 or agreed >= 0.9 * tried):
+            accepted = foretold
+        else:  # a request mostly ends at its limit, and a draft never goes beyond that
+            accepted = round_.drafts
         self._resolve(s, accepted + 1)
 
     def _drop_stale(self) -> None:
@@ -261,23 +320,31 @@ def _best_candidate(p: Pass) -> int | None:
         elif f.tensor.type == TYPE_F32:
             scores = np.frombuffer(content, dtype="<f4")
     if ids is None or not len(ids):
-        return None
+        return _best_logit(p)
     best = int(scores.argmax()) if scores is not None and len(scores) == len(ids) else 0
     return int(ids[best])
 
 
+def _logits(frame: Frame | None) -> np.ndarray | None:
+    """Logits that were read: float32[rows, vocabulary]; None when they were not captured."""
+    content = frame.response.content if frame is not None and frame.response is not None else None
+    vocabulary = int(frame.tensor.ne[0]) if frame is not None else 0
+    if content is None or not vocabulary or len(content) % (4 * vocabulary):
+        return None
+    return np.frombuffer(content, dtype="<f4").reshape(-1, vocabulary)
+
+
+def _best_logit(p: Pass) -> int | None:
+    table = _logits(p.logits)
+    return int(table[-1].argmax()) if table is not None and len(table) else None
+
+
 def _foretold(round_: Round) -> int | None:
     """Drafts that greedy sampling accepts: leading drafts equal to the best logit before them."""
-    frame = round_.in_pass.logits
-    content = frame.response.content if frame is not None and frame.response is not None else None
-    if len(round_.tokens) < round_.drafts or content is None or frame is None:
+    table = _logits(round_.in_pass.logits)
+    if table is None or len(round_.tokens) < round_.drafts:
         return None
-    vocabulary = int(frame.tensor.ne[0])
-    logits = np.frombuffer(content, dtype="<f4", count=len(content) // 4)
-    if not vocabulary or len(logits) < vocabulary * (round_.first + round_.rows):
-        return None
-    table = logits.reshape(-1, vocabulary)[round_.first : round_.first + round_.rows]
-    best = table.argmax(axis=1).tolist()
+    best = table[round_.first : round_.first + round_.rows].argmax(axis=1).tolist()
     accepted = 0
     for token, expected in zip(round_.tokens, best, strict=False):
         if token != expected:

@@ -39,6 +39,7 @@ class Request:
         draft_tokens: drafted rows verified; None without speculation. accepted_tokens likewise.
         start_ns, prompt_end_ns, end_ns: first byte of the first pass, last byte of the prompt's
             result, last byte of the last pass's result.
+        open_prompt: which rows' results were asked for is not seen, so more prompt may follow.
         inferred: some figure is the likeliest reading rather than counted.
     """
 
@@ -48,7 +49,7 @@ class Request:
     prompt_tokens: int = 0
     generated_tokens: int = 0
     passes: int = 0
-    target_passes: int = 0
+    open_prompt: bool = False
     draft_tokens: int | None = None
     accepted_tokens: int | None = None
     prompt_end_ns: int = 0
@@ -78,6 +79,8 @@ class Round:
         start, rows, first: position of its first row, how many, and where they are in the pass.
         drafts: rows that are drafts. tokens: their ids, as far as the draft head's reads tell.
         cut: more was drafted than verified.
+        replay: computed again, with the token sampled behind the kept drafts, after the context's
+            state was restored (contexts that cannot roll back do so).
         base_generated: tokens generated before it.
     """
 
@@ -88,12 +91,16 @@ class Round:
     drafts: int
     base_generated: int
     cut: bool = False
+    replay: bool = False
     tokens: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """A slot: the request it works on and the position it expects next."""
+    """A slot: the request it works on and the position it expects next.
+
+    `shift` is what a context shift since the last pass may have moved that position by.
+    """
 
     request: Request
     next: int
@@ -101,13 +108,15 @@ class Sequence:
     last_pass: int
     last_cell: int = -1
     round: Round | None = None
-    replaying: int = 0
+    shift: int = 0
 
     def expects(self, start: int) -> bool:
         """Whether a block that starts here goes on with this sequence."""
         if self.round is not None and self.request.kind == GENERATING:
             return self.round.start < start <= self.round.start + self.round.rows
-        return start == self.next
+        if self.next < 0:  # positions were not captured so far
+            return start > 0
+        return start == self.next or (self.shift != 0 and start == self.next + self.shift)
 
 
 def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
@@ -125,13 +134,17 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
     n = len(positions)
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
     streams = _streams(p, n)
-    if streams is not None:
-        breaks = np.union1d(breaks, np.flatnonzero(np.diff(streams) != 0) + 1)
     cuts = {0, *breaks.tolist()}
-    if len(active) > 1 and n <= _LONGEST_DRAFT * 8:
+    if streams is not None:
+        cuts.update((np.flatnonzero(np.diff(streams) != 0) + 1).tolist())
+    elif len(active) > 1 and n <= _LONGEST_DRAFT * 8:
+        own = _expecting(active, int(positions[0]))
         for i in range(1, n):
-            if i not in cuts and _starts_other(p, i, active, positions):
+            if i in cuts:
+                own = _expecting(active, int(positions[i]))
+            elif _starts_other(p, i, active, own):
                 cuts.add(i)
+                own = _expecting(active, int(positions[i]), own)
     edges = [*sorted(cuts), n]
     return [
         Block(
@@ -142,15 +155,19 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
     ]
 
 
-def _starts_other(p: Pass, row: int, active: list[Sequence], positions: np.ndarray) -> bool:
+def _expecting(
+    active: list[Sequence], position: int, other_than: Sequence | None = None
+) -> Sequence | None:
+    return next((s for s in active if s is not other_than and s.expects(position)), None)
+
+
+def _starts_other(p: Pass, row: int, active: list[Sequence], own: Sequence | None) -> bool:
     """Whether a row that continues the one before by position belongs to another sequence."""
-    if not any(s.expects(int(positions[row])) for s in active):
+    assert p.positions is not None
+    if own is None or _expecting(active, int(p.positions[row]), own) is None:
         return False
     seen = sees(p, row, int(p.cells[row - 1])) if p.cells is not None else None
-    if seen is not None:
-        return not seen
-    matched = sum(1 for s in active if s.expects(int(positions[row - 1])))
-    return matched > 0
+    return seen is None or not seen
 
 
 def sees(p: Pass, row: int, cell: int) -> bool | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rpcwire.ggml.versions import REQUEST_HEADER
 from rpcwire.runs.graphview import INTEGER_TYPES, TYPE_F32, TYPE_I64
 
 if TYPE_CHECKING:
@@ -15,13 +16,26 @@ _TYPE_F16 = 1
 
 
 def integers(frame: Frame) -> np.ndarray | None:
-    """The values of an I32 or I64 upload: int64[n]; None when they were not captured."""
-    if frame.content is None or frame.tensor is None:
+    """The values of an I32 or I64 upload: int64[n]; None when they were not captured.
+
+    Where the snap length left only the first ones and they count up by one, so are the others
+    taken to: a batch of one sequence.
+    """
+    tensor = frame.tensor
+    if tensor is None or not tensor.ne:
         return None
-    width = 8 if frame.tensor.type == TYPE_I64 else 4
-    if len(frame.content) % width:
+    width = 8 if tensor.type == TYPE_I64 else 4
+    if frame.content is not None:
+        if len(frame.content) % width:
+            return None
+        return np.frombuffer(frame.content, dtype=f"<i{width}").astype(np.int64)
+    if frame.data_size <= 0:
         return None
-    return np.frombuffer(frame.content, dtype=f"<i{width}").astype(np.int64)
+    seen = frame.head[frame.size - REQUEST_HEADER - frame.data_size :]
+    first = np.frombuffer(seen[: len(seen) // width * width], dtype=f"<i{width}").astype(np.int64)
+    if len(first) < 2 or (np.diff(first) != 1).any():
+        return None
+    return first[0] + np.arange(frame.data_size // width, dtype=np.int64)
 
 
 def input_roles(frames: list[Frame]) -> list[str]:
@@ -30,11 +44,15 @@ def input_roles(frames: list[Frame]) -> list[str]:
     The activation comes first, then positions, indices (I64) and the mask, then output ids: the
     order of every builder so far. `unknown` where nothing fits.
     """
-    roles = []
+    roles: list[str] = []
     seen_positions = False
-    for f in frames:
+    unused = _unused(frames)
+    for i, f in enumerate(frames):
         t = f.tensor
-        if t is None:
+        if i in unused:
+            roles.append("unused_input")
+            continue
+        if t is None or not t.ne:
             roles.append("unknown")
             continue
         ne0, ne1 = int(t.ne[0]), int(t.ne[1])
@@ -52,10 +70,19 @@ def input_roles(frames: list[Frame]) -> list[str]:
     return roles
 
 
+def _unused(frames: list[Frame]) -> set[int]:
+    """Builds since 2026 upload three tensors of the embeddings' shape, of which two are not read.
+
+    They come first: F32, F32, indices (I64), F32.
+    """
+    types = [f.tensor.type if f.tensor is not None else -1 for f in frames[:4]]
+    return {0, 1, 2} if types == [TYPE_F32, TYPE_F32, TYPE_I64, TYPE_F32] else set()
+
+
 def output_role(frame: Frame, hidden_size: int) -> str:
     """Likeliest role of a read whose graph is not known: the widest F32 row is the logits."""
     t = frame.tensor
-    if t is None:
+    if t is None or not t.ne:
         return "unknown"
     if t.type in INTEGER_TYPES:
         return "sampling"

@@ -56,6 +56,11 @@ class Step:
         """When its first byte passed."""
         return min([f.time_ns for f in self.inputs[:1]] + [self.graph.time_ns])
 
+    @property
+    def is_shift(self) -> bool:
+        """Whether its graph only rotates cached keys to other positions (K-shift)."""
+        return self.view is not None and self.view.is_shift
+
     def by_role(self, role: str) -> Frame | None:
         """The first upload of a role."""
         for f in self.inputs:
@@ -95,15 +100,18 @@ def _read_inputs(step: Step) -> None:
         step.rows = view.rows
         step.output_rows = view.output_rows
     for f in step.inputs:
-        ne = f.tensor.ne
-        role = f.role
+        if f.tensor is None or not f.tensor.ne:
+            continue
+        ne, role = f.tensor.ne, f.role
         if role == "positions" and step.positions is None:
             values = integers(f)
             sections = 4 if view is not None and view.mrope else 1
             if view is None and step.rows and int(ne[0]) == 4 * step.rows:
                 sections = 4
-            if values is not None and len(values) % sections == 0:
-                step.positions = values[: len(values) // sections]
+            if sections > 1 and step.rows:  # four sections, the first is the text's
+                step.positions = values[: step.rows] if values is not None else None
+            else:
+                step.positions = values
             if not step.rows:
                 step.rows = int(ne[0]) // sections
         elif role == "kv_indices" and step.cells is None:
