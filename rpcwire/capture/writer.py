@@ -108,6 +108,7 @@ class PcapngWriter:
         received: int | None = None,
         dropped: int | None = None,
         os_dropped: int | None = None,
+        comments: Sequence[str] = (),
     ) -> None:
         """Write what an interface counted; None leaves a counter out.
 
@@ -117,9 +118,11 @@ class PcapngWriter:
             received: packets received.
             dropped: packets dropped by the interface for lack of resources.
             os_dropped: packets dropped by the operating system.
+            comments: comments of the block.
         """
         counters = ((ISB_IFRECV, received), (ISB_IFDROP, dropped), (ISB_OSDROP, os_dropped))
-        options = [(code, struct.pack("<Q", n)) for code, n in counters if n is not None]
+        options = [(OPT_COMMENT, text.encode()) for text in comments]
+        options += [(code, struct.pack("<Q", n)) for code, n in counters if n is not None]
         head = struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFFFFFF)
         self._block(STATISTICS, head + _options(options))
 
