@@ -218,6 +218,7 @@ def _fixed_sizes() -> NDArray[np.bool_]:
 
 
 _SIZES = _fixed_sizes()
+_KNOWN = frozenset(i for d in DIALECTS.values() for i in d.shapes)
 _VARIABLE = np.array(
     [any(i in d.shapes and d.shapes[i].fixed < 0 for d in DIALECTS.values()) for i in range(64)]
 )
@@ -275,12 +276,17 @@ def piece_offsets(span: LoadedSpan, start: int) -> list[int]:
     found = []
     data = span.data
     for k in range(span.piece(start), len(span.have)):
-        if span.have[k] < REQUEST_HEADER or span.piece_start(k) < start:
+        offset = span.piece_start(k)
+        if not span.have[k] or offset < start or data[span.source[k]] not in _KNOWN:
             continue
-        at = span.source[k]
-        command = data[at]
-        if command < ID_LIMIT and not any(data[at + 6 : at + 9]):
-            size = int.from_bytes(data[at + 1 : at + 9], "little")
-            if _SIZES[command, size] if size < 4096 else _VARIABLE[command]:
-                found.append(span.piece_start(k))
+        header = span.window(offset, REQUEST_HEADER, k)[:REQUEST_HEADER]
+        size = int.from_bytes(header[1:], "little")
+        if len(header) < REQUEST_HEADER:
+            if offset + len(header) == span.end:
+                found.append(offset)  # the rest of it may begin the next span
+        elif size < _SIZES.shape[1]:
+            if _SIZES[header[0], size]:
+                found.append(offset)
+        elif size < MOST_SEARCHED and _VARIABLE[header[0]]:
+            found.append(offset)
     return found

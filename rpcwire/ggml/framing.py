@@ -207,7 +207,9 @@ class Reader:
                 break
             self._read(*found)
         if not self.searching:
-            self.tape.drop(self.position)
+            o = self._open
+            # Should the header turn out not to be one, the search begins at its first byte.
+            self.tape.drop(o.start if o is not None and o.end < 0 else self.position)
 
     def finish(self) -> None:
         """Nothing more will come: close what is open."""

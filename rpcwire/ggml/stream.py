@@ -229,7 +229,8 @@ class RpcConnection:
         self._up[self.client_side].run()
         self._down[1 - self.client_side].run()
         self._merge()
-        self._merge_rest()
+        # Responses that are left wait for requests that are not at hand.
+        self._register(None)
         return self._release()
 
     def finish(self) -> list[Frame]:
@@ -243,7 +244,8 @@ class RpcConnection:
         self._up[self.client_side].finish()
         self._down[1 - self.client_side].finish()
         self._merge()
-        self._merge_rest()
+        # Responses that are left wait for requests that are not at hand.
+        self._register(None)
         for raw in self._pairing.gap():
             self._orphan(raw, raw.key)
         return self._release()
@@ -362,11 +364,6 @@ class RpcConnection:
                 self._gap(DOWN, event)
             else:
                 self._respond(event)
-
-    def _merge_rest(self) -> None:
-        """All responses at hand were taken: take the requests after them."""
-        if not self._down[1 - self.client_side].out:
-            self._register(None)
 
     def _register(self, key: int | None) -> None:
         """Take in the requests that were complete at `key` (None: all)."""
