@@ -23,19 +23,17 @@ from rpcwire.boundaries import BoundaryCounter, model_info
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
+from rpcwire.runs.words import GENERATION
+from rpcwire.seen import Seen, seen
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
-    from rpcwire.ggml.stream import RpcConnection
     from rpcwire.models.model import Model
     from rpcwire.runs.passes import Pass
     from rpcwire.runs.totals import Totals
 
 #: Connections of other traffic that are named.
 _NAMED_OTHERS = 10
-_GENERATION = ("decode", "verify", "draft")
-
-Endpoint = tuple[str, int]
 
 
 def account(
@@ -100,7 +98,7 @@ class _Watch:
             share = self.shares[key] = _Share()
         if frame.missing and len(self.holes) < 5:
             self.holes.append(frame)
-        if frame.phase not in _GENERATION:
+        if frame.phase not in GENERATION:
             group = frame.group if frame.request is None else frame.request.group
             if group is None or not group.generation:
                 return
@@ -126,9 +124,9 @@ class _Accounts:
         self.session = reading.session
         self.watch = watch
         self.totals: Totals = reading.session.run.totals
-        connections = sorted(self.session.connections.values(), key=lambda c: c.id)
-        self.rpc = [c for c in connections if c.recognised]
-        self.others = [c for c in connections if not c.recognised]
+        connections = seen(self.session)
+        self.rpc = [c for c in connections if c.rpc.recognised]
+        self.others = [c for c in connections if not c.rpc.recognised]
         self.first_ns = reading.health.first_ns or 0
         self.requests = self._requests()
         self.tokens = watch.narrow.tokens() if watch.narrow else _tokens(self.requests)
@@ -156,7 +154,7 @@ class _Accounts:
     def _capture(self) -> CaptureInfo:
         health = self.reading.health
         halves = [half for c in self.rpc for half in c.tcp.sides]
-        undecoded = sum(c.undecoded_bytes for c in self.rpc)
+        undecoded = sum(c.rpc.undecoded_bytes for c in self.rpc)
         stream = sum(half.next for half in halves)
         missing = sum(half.missing for half in halves)
         truncated = sum(half.truncated for half in halves)
@@ -167,7 +165,7 @@ class _Accounts:
             missing, truncated = self.watch.narrow.missing, self.watch.narrow.truncated
         span = 0 if health.last_ns is None else health.last_ns - self.first_ns
         assembler = self.session.assembler
-        carried = [c for c in self.others if _payload(c)]
+        carried = [c for c in self.others if c.payload]
         return CaptureInfo(
             files=list(health.files),
             link_types=list(health.link_types),
@@ -181,23 +179,23 @@ class _Accounts:
             undecoded_bytes=undecoded,
             retransmitted_bytes=resent,
             other_connections=len(carried) + self.reading.filtered_connections,
-            other_bytes=sum(_payload(c) for c in carried) + assembler.filtered_bytes,
+            other_bytes=sum(c.payload for c in carried) + assembler.filtered_bytes,
             notes=notes(self.reading, self.rpc, self.others, self.watch.holes, self.requests),
         )
 
     def _connections(self) -> list[ConnectionInfo]:
         found = []
         for c in self.rpc:
-            counted = self.totals.connections.get(c.id)
+            counted = self.totals.connections.get(c.tcp.id)
             if counted is None and self.watch.narrow is not None:
                 continue
             found.append(
                 ConnectionInfo(
-                    id=c.id,
-                    client=endpoint(c.client),
-                    server=endpoint(c.server),
-                    protocol=c.protocol,
-                    protocol_source=c.protocol_source,
+                    id=c.tcp.id,
+                    client=c.client,
+                    server=c.server,
+                    protocol=c.rpc.protocol,
+                    protocol_source=c.rpc.protocol_source,
                     requests=counted.count if counted else 0,
                     bytes_up=counted.tally.up if counted else 0,
                     bytes_down=counted.tally.down if counted else 0,
@@ -206,19 +204,19 @@ class _Accounts:
         return found
 
     def _workers(self) -> list[WorkerInfo]:
-        by_server: dict[Endpoint, list[RpcConnection]] = {}
+        by_server: dict[str, list[Seen]] = {}
         for c in self.rpc:
             by_server.setdefault(c.server, []).append(c)
         return [self._worker(server, links) for server, links in by_server.items()]
 
-    def _worker(self, server: Endpoint, links: list[RpcConnection]) -> WorkerInfo:
-        ids = {c.id for c in links}
+    def _worker(self, server: str, links: list[Seen]) -> WorkerInfo:
+        ids = {c.tcp.id for c in links}
         shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
         tallies = [t.tally for i in ids if (t := self.totals.connections.get(i)) is not None]
-        longest = max(links, key=lambda c: sum(c.frame_bytes))
+        longest = max(links, key=lambda c: c.payload)
         return WorkerInfo(
-            server=endpoint(server),
-            protocol=longest.protocol,
+            server=server,
+            protocol=longest.rpc.protocol,
             connections=len(links),
             devices=sorted({device for _, device in shares}),
             bytes_up=sum(t.up for t in tallies),
@@ -303,22 +301,10 @@ class _Accounts:
         )
 
     def _others(self) -> list[OtherInfo]:
-        ranked = sorted(self.others, key=_payload, reverse=True)
+        ranked = sorted(self.others, key=lambda c: -c.payload)
         return [
-            OtherInfo(endpoint(c.client), endpoint(c.server), _payload(c))
-            for c in ranked[:_NAMED_OTHERS]
-            if _payload(c)
+            OtherInfo(c.client, c.server, c.payload) for c in ranked[:_NAMED_OTHERS] if c.payload
         ]
-
-
-def endpoint(address: Endpoint) -> str:
-    """An address and port as text; IPv6 in brackets."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _payload(connection: RpcConnection) -> int:
-    return sum(half.next for half in connection.tcp.sides)
 
 
 def _tokens(requests: list[RequestInfo]) -> int:

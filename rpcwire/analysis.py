@@ -241,8 +241,9 @@ def analyze(
             standard input, an open binary file is read.
         ports: only connections with one of these ports on either end; None finds them all.
         gguf: the model's GGUF file, to compare with the arithmetic.
-        since, until: count only what began between these moments: seconds from the first packet,
-            a clock time ("14:03:05") or a date and time.
+        since: count only what began from this moment on: seconds from the first packet, a clock
+            time ("14:03:05") or a date and time.
+        until: count only what began up to this moment.
         request: count only what was sent while this request ran (from 1).
         progress: called with bytes read and bytes in all (0 when unknown).
 

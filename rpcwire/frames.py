@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rpcwire.ggml.frame import UP
 from rpcwire.ggml.tensor import type_name
 from rpcwire.reading import Completed, Progress, Reading, Sources, When
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
@@ -114,8 +115,7 @@ class _Rows:
         number = frame.connection.id
         worker = self._workers.get(number)
         if worker is None:
-            host, port = frame.connection.server
-            worker = self._workers[number] = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            worker = self._workers[number] = endpoint(frame.connection.server)
         return FrameRow(
             number=frame.number,
             time_s=(frame.time_ns - (self._health.first_ns or 0)) / 1e9,

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from rpcwire.analysis import RequestInfo
     from rpcwire.capture.health import CaptureHealth
     from rpcwire.ggml.frame import Frame
-    from rpcwire.ggml.stream import RpcConnection
     from rpcwire.reading import Reading
+    from rpcwire.seen import Seen
 
 #: Connections named in one note; the others are counted.
 _NAMED = 2
@@ -19,8 +19,8 @@ _SIDES = ("requests", "responses")
 
 def notes(
     reading: Reading,
-    rpc: list[RpcConnection],
-    others: list[RpcConnection],
+    rpc: list[Seen],
+    others: list[Seen],
     holes: list[Frame],
     requests: list[RequestInfo],
 ) -> list[str]:
@@ -28,7 +28,8 @@ def notes(
 
     Args:
         reading: done.
-        rpc, others: connections that are ggml RPC, and that are not.
+        rpc: connections that are ggml RPC.
+        others: connections that are not.
         holes: the first frames with bytes that were not captured.
         requests: what was counted.
     """
@@ -68,24 +69,24 @@ def _files(health: CaptureHealth) -> Iterator[str]:
             yield f"{name}: the capturing machine dropped {dropped:,} packets (try a larger -B)"
 
 
-def _connections(rpc: list[RpcConnection]) -> Iterator[str]:
+def _connections(rpc: list[Seen]) -> Iterator[str]:
     """What concerns connections, once for all that have it in common."""
-    grouped: dict[str, list[RpcConnection]] = {}
+    grouped: dict[str, list[Seen]] = {}
     for connection in rpc:
         for sentence in _about(connection):
             grouped.setdefault(sentence, []).append(connection)
     for sentence, group in grouped.items():
-        names = ", ".join(_name(c) for c in group[:_NAMED])
+        names = ", ".join(c.name for c in group[:_NAMED])
         more = len(group) - _NAMED
         yield f"{names}{f' and {more:,} more' if more > 0 else ''}: {sentence}"
 
 
-def _about(connection: RpcConnection) -> Iterator[str]:
-    tcp = connection.tcp
-    yield from connection.notes
-    up = tcp.sides[max(0, connection.client_side)]
-    down = tcp.sides[1 - max(0, connection.client_side)]
-    if not connection.start_captured:
+def _about(connection: Seen) -> Iterator[str]:
+    tcp, rpc = connection
+    yield from rpc.notes
+    up = tcp.sides[max(0, rpc.client_side)]
+    down = tcp.sides[1 - max(0, rpc.client_side)]
+    if not rpc.start_captured:
         yield (
             "the capture begins in the middle of the connection: graphs sent before it are read "
             "by their shapes"
@@ -111,13 +112,7 @@ def _about(connection: RpcConnection) -> Iterator[str]:
         yield "was ended by a reset (RST)"
 
 
-def _name(connection: RpcConnection) -> str:
-    from rpcwire.accounts import endpoint
-
-    return f"{endpoint(connection.client)} > {endpoint(connection.server)}"
-
-
-def _holes(rpc: list[RpcConnection], holes: list[Frame]) -> Iterator[str]:
+def _holes(rpc: list[Seen], holes: list[Frame]) -> Iterator[str]:
     if not holes:
         return
     total = sum(half.missing for c in rpc for half in c.tcp.sides)
@@ -125,12 +120,12 @@ def _holes(rpc: list[RpcConnection], holes: list[Frame]) -> Iterator[str]:
     yield f"{total:,} bytes are missing in all, among them {places}"
 
 
-def _empty(others: list[RpcConnection]) -> Iterator[str]:
+def _empty(others: list[Seen]) -> Iterator[str]:
     idle = [c for c in others if not any(half.segments for half in c.tcp.sides)]
     if idle:
         yield (
             f"{len(idle):,} connection{'s' * (len(idle) > 1)} carried no data (refused, or left "
-            f"unused), first {_name(idle[0])}"
+            f"unused), first {idle[0].name}"
         )
 
 

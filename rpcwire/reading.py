@@ -42,7 +42,8 @@ class Reading:
     Args:
         paths: a capture or several that are one run; "-" is standard input.
         ports: only connections with one of these ports on either end; None takes all.
-        since, until: the window; see Moment.
+        since: beginning of the window, see Moment.
+        until: its end.
         request: number of the one request wanted, from 1.
         progress: called with bytes read and bytes of all files (0: unknown) now and then.
         on_frame: called with every frame of the window, in order.

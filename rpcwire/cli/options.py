@@ -17,7 +17,7 @@ _RANGE = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
 _LAST_PORT = 65535
 
 
-class Ports(click.ParamType):
+class Ports(click.ParamType[frozenset[int]]):
     """A port, a range, or a list of both: 50052, 50052-50060, 50052,50060."""
 
     name = "PORTS"
@@ -39,7 +39,7 @@ class Ports(click.ParamType):
         return frozenset(found)
 
 
-class When(click.ParamType):
+class When(click.ParamType[str]):
     """A moment, see rpcwire.window.Moment."""
 
     name = "TIME"

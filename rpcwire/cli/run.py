@@ -13,7 +13,7 @@ from rpcwire import __version__
 from rpcwire.cli.commands import COMMANDS, overview
 from rpcwire.errors import RpcwireError
 
-DONE, FAILED, BAD = 0, 1, 2
+DONE, BAD = 0, 2
 _INTERRUPTED = 130
 DEBUG = "RPCWIRE_DEBUG"
 
@@ -65,37 +65,33 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.ClickException as error:
-        return _fail(_sentence(error))
+    except BrokenPipeError:
+        return _hang_up()
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:
-        return _hang_up()
-    except RpcwireError as error:
-        return _fail(str(error))
-    except MemoryError:
-        return _fail("not enough memory: narrow the capture with --since, --until or -p")
     except Exception as error:
-        if os.environ.get(DEBUG):
+        if os.environ.get(DEBUG) and not isinstance(error, click.ClickException):
             raise
-        return _fail(
-            f"an error in rpcwire itself: {type(error).__name__}: {error} "
-            f"(please report it, with what {DEBUG}=1 prints)"
-        )
+        _say(_sentence(error))
+        return BAD
     return status if isinstance(status, int) else DONE
 
 
-def _sentence(error: click.ClickException) -> str:
-    text = error.format_message()
+def _sentence(error: Exception) -> str:
+    """One line that says what is wrong and what to do."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        text = f"{text.rstrip('.')} (see '{error.ctx.command_path} --help')"
-    return text
-
-
-def _fail(text: str) -> int:
-    _say(text)
-    return BAD
+        return f"{error.format_message().rstrip('.')} (see '{error.ctx.command_path} --help')"
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, RpcwireError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "not enough memory: narrow the capture with --until or -p"
+    return (
+        f"an error in rpcwire itself: {type(error).__name__}: {error} "
+        f"(please report it, with what {DEBUG}=1 prints)"
+    )
 
 
 def _say(text: str) -> None:

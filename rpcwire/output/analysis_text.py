@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rpcwire.output.model_text import model_section
 from rpcwire.output.summary import summary
-from rpcwire.output.terminal import Style, paragraph, table
+from rpcwire.output.terminal import Style, paragraph, printable, table
 from rpcwire.output.units import (
     DASH,
     bytes_text,
@@ -48,7 +48,7 @@ def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
 
 
 def _phases(analysis: Analysis, style: Style) -> str:
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             name,
             bytes_text(p.bytes_up),
@@ -76,8 +76,10 @@ def _roles(analysis: Analysis, style: Style, verbose: int) -> str:
     hidden = 0
     for r in sorted(analysis.roles, key=lambda r: -(r.bytes_per_token or 0)):
         total = r.bytes_up + r.bytes_down
-        if not verbose and total < 0.001 * analysis.capture.stream_bytes and (
-            (r.bytes_per_token or 0) < 0.005 * per_token
+        if (
+            not verbose
+            and total < 0.001 * analysis.capture.stream_bytes
+            and ((r.bytes_per_token or 0) < 0.005 * per_token)
         ):
             hidden += 1
             continue
@@ -204,7 +206,7 @@ def _capture(analysis: Analysis, style: Style, verbose: int) -> str:
         text += f"; {c.other_connections:,} other connections, {bytes_text(c.other_bytes)}"
     lines = [style.bold("CAPTURE") + "  " + paragraph(text, " " * 9).lstrip()]
     shown = c.notes if verbose else c.notes[:_MOST_NOTES]
-    lines += [style.warn(paragraph(note, "  ", "- ")) for note in shown]
+    lines += [style.warn(paragraph(printable(note), "  ", "- ")) for note in shown]
     if len(shown) < len(c.notes):
         lines.append(style.dim(f"and {len(c.notes) - len(shown)} more notes (-v shows all)"))
     return "\n".join(lines)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rpcwire.output.terminal import Style
+from rpcwire.output.terminal import Style, printable
 from rpcwire.output.units import bytes_text, ms_text
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ _HEAD = (
     f"{'PACKET':>8} {'TIME s':>10}  #  {'COMMAND':<17} {'BYTES':>9} {'PHASE':<8}"
     f"{'ROLE':<15} {'WAIT':>8}  TENSOR"
 )
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def json_lines(rows: Rows, several: bool) -> Iterator[str]:
@@ -82,8 +80,3 @@ def _shape(shape: list[int] | None) -> str:
         return ""
     last = max((i for i, n in enumerate(shape) if n != 1), default=0)
     return "x".join(map(str, shape[: last + 1]))
-
-
-def printable(text: str) -> str:
-    """Text of a capture without what would steer a terminal."""
-    return _CONTROLS.sub("?", text)

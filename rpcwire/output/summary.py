@@ -99,9 +99,7 @@ def _cost(analysis: Analysis, token: PerToken) -> str:
     ranked = sorted(analysis.roles, key=lambda r: -(r.bytes_per_token or 0))
     named = [r for r in ranked[:_NAMED_ROLES] if (r.bytes_per_token or 0) >= 0.01 * total > 0]
     if named:
-        parts = [
-            f"{ROLE_WORDS[r.role]} {share_text(r.bytes_per_token or 0, total)}" for r in named
-        ]
+        parts = [f"{ROLE_WORDS[r.role]} {share_text(r.bytes_per_token or 0, total)}" for r in named]
         rest = total - sum(r.bytes_per_token or 0 for r in named)
         if rest >= 0.01 * total:
             parts.append(f"all else {share_text(rest, total)}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
 WIDTH = 80
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BOLD, _DIM, _YELLOW = "1", "2", "33"
 
 
@@ -41,6 +43,11 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and text else text
 
 
+def printable(text: str) -> str:
+    """Text of a capture without what would steer a terminal."""
+    return _CONTROLS.sub("?", text)
+
+
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
     """Text filled to the width; words are never broken."""
     return textwrap.fill(
@@ -58,9 +65,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], style: Style, left
 
     Rows have as many cells as `head`; columns without any figure are left out.
     """
-    kept = [
-        i for i in range(len(head)) if i < left or any(row[i] not in ("", "-") for row in rows)
-    ]
+    kept = [i for i in range(len(head)) if i < left or any(row[i] not in ("", "-") for row in rows)]
     widths = [max(len(head[i]), *(len(row[i]) for row in rows)) for i in kept]
 
     def line(cells: Sequence[str]) -> str:

@@ -1,0 +1,196 @@
+"""`rpcwire predict`: what a split will cost on a link, before there is hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from rpcwire.errors import RpcwireError, UsageError
+
+if TYPE_CHECKING:
+    from rpcwire.links.catalogue import Link
+    from rpcwire.predict.prediction import Prediction
+
+
+class _LlamaFlags(click.Command):
+    """A command that leaves flags it does not know to llama.cpp's own parser, in order."""
+
+    ignore_unknown_options = True
+    allow_interspersed_args = True
+
+
+@click.command(
+    "predict",
+    cls=_LlamaFlags,
+    context_settings={"help_option_names": ["--help"]},
+    options_metavar="[OPTIONS] [LLAMA-SERVER'S FLAGS]",
+)
+@click.option("--link", "links", multiple=True, metavar="NAME", help="A link of the catalogue.")
+@click.option("--rtt", metavar="TIME", help="Round trip as ping reports it: the only link.")
+@click.option("--bandwidth", metavar="RATE", help="Rate as iperf3 reports it, with --rtt.")
+@click.option("--tunnel", type=click.Choice(["ssh", "wireguard"]), help="A tunnel over it.")
+@click.option("--protocol", metavar="V", help="Of the RPC servers: 7.0, 3.6, none (default 7.0).")
+@click.option("--build", metavar="NAME", help="Build of the client, for its graphs.")
+@click.option("--prompt", type=int, metavar="N", help="Prompt tokens (default 512).")
+@click.option("--depth", type=int, metavar="N", help="Tokens already in the KV cache.")
+@click.option("--gpu", "gpus", multiple=True, metavar="DEV=NAME", help="For example RPC0=rtx-3090.")
+@click.option("--membw", multiple=True, metavar="DEV=GB/s", help="Memory bandwidth of a device.")
+@click.option("--baseline", type=float, metavar="T/S", help="Tokens/s without the network.")
+@click.option("--acceptance", type=float, metavar="P", help="Accepted part of drafts, 0 to 1.")
+@click.option("--quant", default="q4_k_m", metavar="Q", help="Assumed for a config.json.")
+@click.option(
+    "--min-tps", type=float, metavar="T", help="Exit 1 where a link gives fewer tokens/s."
+)
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), metavar="OUT", help="A chart, .svg or .png."
+)
+@click.option("--from", "capture", metavar="CAPTURE", help="Start from a recorded run.")
+@click.option("--json", "as_json", is_flag=True, help="The document instead of words.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(  # noqa: PLR0917 - one parameter an option
+    ctx: click.Context,
+    links: tuple[str, ...],
+    rtt: str | None,
+    bandwidth: str | None,
+    tunnel: str | None,
+    protocol: str | None,
+    build: str | None,
+    prompt: int | None,
+    depth: int | None,
+    gpus: tuple[str, ...],
+    membw: tuple[str, ...],
+    baseline: float | None,
+    acceptance: float | None,
+    quant: str,
+    min_tps: float | None,
+    plot: str | None,
+    capture: str | None,
+    as_json: bool,
+    flags: tuple[str, ...],
+) -> None:
+    """Predict what a split over RPC costs on a link.
+
+    Takes llama-server's own flags (-m, --rpc, -dev, -ts, -ngl, -ot, -c, -ub, -ctk, -np,
+    --spec-type …) with their own meaning, or a whole command line of llama-server, llama-cli or
+    llama-bench after --. The model is a GGUF file, the beginning of one, an http(s) address of
+    one, or a Hugging Face config.json.
+    """
+    try:
+        options = Options(
+            chosen_links=links,
+            rtt=rtt,
+            bandwidth=bandwidth,
+            tunnel=tunnel,
+            protocol=protocol,
+            build=build,
+            prompt=prompt,
+            depth=depth,
+            gpus=gpus,
+            membw=membw,
+            baseline=baseline,
+            acceptance=acceptance,
+            quant=quant,
+            capture=capture,
+            flags=flags,
+        )
+        status = _run(options, min_tps, plot, as_json)
+    except RpcwireError as error:
+        click.echo(f"rpcwire predict: {error}", err=True)
+        status = 2
+    ctx.exit(status)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said, apart from what to write."""
+
+    chosen_links: tuple[str, ...]
+    rtt: str | None
+    bandwidth: str | None
+    tunnel: str | None
+    protocol: str | None
+    build: str | None
+    prompt: int | None
+    depth: int | None
+    gpus: tuple[str, ...]
+    membw: tuple[str, ...]
+    baseline: float | None
+    acceptance: float | None
+    quant: str
+    capture: str | None
+    flags: tuple[str, ...]
+
+
+def _run(options: Options, min_tps: float | None, plot: str | None, as_json: bool) -> int:
+    prediction = _predict(options)
+    if plot is not None:
+        from rpcwire.output.predict_plot import write_plot
+
+        write_plot(prediction, plot)
+    if as_json:
+        import json
+
+        from rpcwire.output.predict_json import prediction_document
+
+        click.echo(json.dumps(prediction_document(prediction), indent=1, allow_nan=False))
+    else:
+        from rpcwire.output.predict_text import prediction_text
+
+        click.echo(prediction_text(prediction), nl=False)
+    if min_tps is None:
+        return 0
+    return _check(prediction, min_tps, every=bool(options.chosen_links or options.rtt))
+
+
+def _predict(options: Options) -> Prediction:
+    from rpcwire.models.flags import parse_command_line
+    from rpcwire.models.load import load_model
+    from rpcwire.predict.hardware import read_hardware
+    from rpcwire.predict.prediction import predict
+    from rpcwire.predict.scenario import make_scenario
+
+    flags = parse_command_line(options.flags)
+    if flags.model is None:
+        raise UsageError("no model: give -m FILE, an address, or a config.json")
+    if options.acceptance is not None and not 0 <= options.acceptance <= 1:
+        raise UsageError("--acceptance is a part: 0 to 1")
+    links = _links(options)
+    hardware = read_hardware(options.gpus, options.membw, options.baseline)
+    scenario = make_scenario(
+        load_model(flags.model, options.quant),
+        flags,
+        protocol=options.protocol,
+        build=options.build,
+        local=hardware.local,
+        prompt=options.prompt,
+        depth=options.depth,
+    )
+    return predict(scenario, hardware, links, options.acceptance)
+
+
+def _links(options: Options) -> list[Link]:
+    from rpcwire.links.catalogue import catalogue, find_link, given_link, tunnelled
+
+    if options.rtt is not None:
+        return [given_link(options.rtt, options.bandwidth, options.tunnel)]
+    if options.bandwidth is not None:
+        raise UsageError("--bandwidth needs --rtt")
+    found = [find_link(name) for name in options.chosen_links] or catalogue()
+    return [tunnelled(link, options.tunnel) for link in found] if options.tunnel else found
+
+
+def _check(prediction: Prediction, least: float, *, every: bool) -> int:
+    """Exit status of --min-tps: each link asked for must reach it; of the catalogue, one."""
+    speeds = [
+        result.tokens_per_s[1] if result.tokens_per_s else result.ceiling
+        for result in prediction.links
+    ]
+    reached = [speed >= least for speed in speeds]
+    if all(reached) if every else any(reached):
+        return 0
+    slow = [r.link.title for r, ok in zip(prediction.links, reached, strict=True) if not ok]
+    click.echo(f"rpcwire predict: fewer than {least:g} tokens/s on {', '.join(slow)}", err=True)
+    return 1
