@@ -1,0 +1,1 @@
+"""Recording: capturers, the relay, the slimming writer, the probe of a worker."""
