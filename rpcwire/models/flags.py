@@ -109,21 +109,22 @@ def parse_command_line(words: list[str] | tuple[str, ...]) -> ServerFlags:
         UsageError: a flag of interest lacks its value or has one that makes no sense.
     """
     tokens = _split(list(words))
-    flags = ServerFlags()
-    start = 0
-    for token in tokens:
-        if token.startswith("-"):
-            break
-        start += 1
-        name, equals, value = token.partition("=")
-        if equals and name in _BY_ENV:
-            _set(flags, _BY_ENV[name], value, name)
-        elif not equals and "llama-bench" in token:
-            flags.bench = True
-    index = start
+    flags = ServerFlags(bench=any(_is_bench(token) for token in tokens))
+    index = 0
     while index < len(tokens):
         index = _one(flags, tokens, index)
     return flags
+
+
+def _is_bench(token: str) -> bool:
+    return token.replace("\\", "/").rpartition("/")[2].startswith("llama-bench")
+
+
+def _positional(flags: ServerFlags, token: str) -> None:
+    """A program's name, or a variable set for it."""
+    name, equals, value = token.partition("=")
+    if equals and name in _BY_ENV:
+        _set(flags, _BY_ENV[name], value, name)
 
 
 def _one(flags: ServerFlags, tokens: list[str], index: int) -> int:
@@ -132,21 +133,18 @@ def _one(flags: ServerFlags, tokens: list[str], index: int) -> int:
     spelling, equals, inline = token.partition("=") if token.startswith("--") else (token, "", "")
     flag = _BY_SPELLING.get(spelling)
     following = tokens[index + 1] if index + 1 < len(tokens) else None
-    if flag is None:
-        if token.startswith("-"):
-            flags.ignored.append(spelling)
-        takes = token.startswith("-") and not equals and following is not None
-        return index + (2 if takes and not str(following).startswith("-") else 1)
-    if flag.kind == "on":
-        if flags.bench and following in _SWITCHES:
-            setattr(flags, flag.field, following in ("1", "on", "true"))
-            return index + 2
-        _set(flags, flag, "1", spelling)
+    if not token.startswith("-"):
+        _positional(flags, token)
         return index + 1
+    if flag is None:
+        flags.ignored.append(spelling)
+        takes = not equals and following is not None and not following.startswith("-")
+        return index + (2 if takes else 1)
     if equals:
         _set(flags, flag, inline, spelling)
         return index + 1
-    if flag.field == "flash_attn" and not _is_switch(following):
+    optional = flag.field == "flash_attn" or (flag.kind == "on" and flags.bench)
+    if (flag.kind == "on" and not flags.bench) or (optional and not _is_switch(following)):
         _set(flags, flag, "on", spelling)
         return index + 1
     if following is None:

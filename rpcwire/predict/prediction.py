@@ -29,7 +29,8 @@ class LinkResult:
         link: which. network_ms: per generated token. latency_ms: its part that is round trips.
         total_ms: per token with computing, or None. tokens_per_s: or None.
         ceiling: tokens/s that the network alone would allow. share: of the network, or None.
-        prefill_ms: network per prompt token. cold_s, cached_s: load. load_limited_by: what of it.
+        prefill_ms: network per prompt token. prefill_tokens_per_s: where computing is known.
+        cold_s, cached_s: load. load_limited_by: what most of it is.
         verdict, limited_by: in words. break_even: acceptance from which drafting pays, or None.
     """
 
@@ -41,6 +42,7 @@ class LinkResult:
     ceiling: float
     share: float | None
     prefill_ms: float
+    prefill_tokens_per_s: float | None
     cold_s: float
     cached_s: float
     load_limited_by: str
@@ -177,6 +179,7 @@ def _on_link(prediction: Prediction, link: Link) -> LinkResult:
         ceiling=1e3 / net_ms[1] if net_ms[1] else float("inf"),
         share=share,
         prefill_ms=1e3 * prompt / scenario.prompt,
+        prefill_tokens_per_s=None,
         cold_s=cold,
         cached_s=cached,
         load_limited_by=prediction.load.limited_by(rate),
@@ -184,6 +187,21 @@ def _on_link(prediction: Prediction, link: Link) -> LinkResult:
         limited_by=_limited_by(net_ms[1], latency_ms, total_ms),
         break_even=break_even,
     )
+
+
+def speed_at(prediction: Prediction, rtt: float, rate: float) -> float:
+    """Tokens a second on a link of `rtt` seconds and `rate` bytes a second.
+
+    Where computing is not known it is what the network alone would allow.
+    """
+    one = prediction.run.round
+    exchanges = prediction.run.decode.exchanges if one is None else one.exchanges
+    compute = prediction.compute.ms if prediction.compute is not None else None
+    if one is not None:
+        compute = _round_compute(prediction)
+    seconds = link_time(_legs(exchanges), rtt, rate).total
+    seconds += compute[1] / 1e3 if compute is not None else 0.0
+    return prediction.tokens_per_round / seconds if seconds > 0 else float("inf")
 
 
 def _round_compute(prediction: Prediction) -> tuple[float, float, float] | None:

@@ -62,7 +62,7 @@ def make_scenario(
     build: str | None = None,
     local: tuple[str, ...] = (),
     prompt: int | None = None,
-    depth: int = 0,
+    depth: int | None = None,
 ) -> Scenario:
     """Read the flags as llama.cpp would and place the model.
 
@@ -99,7 +99,8 @@ def make_scenario(
         heads=heads,
     )
     context = _context(model, flags, chosen, heads, drafts)
-    depth = min(max(depth, 0), max(context.n_ctx - 1, 0))
+    deep = depth if depth is not None else _bench_number(flags.bench_depth) or 0
+    deep = min(max(deep, 0), max(context.n_ctx - 1, 0))
     words = prompt if prompt is not None else _bench_number(flags.bench_prompt) or 512
     if words < 1:
         raise UsageError("--prompt must be at least 1")
@@ -111,11 +112,14 @@ def make_scenario(
         placement=placement,
         context=context,
         prompt=min(words, context.n_ctx),
-        depth=depth,
+        depth=deep,
         drafts=drafts,
         warnings=list(placement.warnings),
     )
     _assume(scenario, protocol, build, guessed, spec)
+    add = scenario.assumptions.append
+    add(Assumption("tokens in the KV cache", str(deep), _given(depth or flags.bench_depth)))
+    add(Assumption("prompt", f"{scenario.prompt} tokens", _given(prompt or flags.bench_prompt)))
     return scenario
 
 
@@ -185,8 +189,6 @@ def _assume(
     add(Assumption("flash attention", "on" if context.flash else "off", _given(flags.flash_attn)))
     add(Assumption("context", f"{context.n_ctx} cells", _given(flags.ctx_size)))
     add(Assumption("ubatch", f"{context.n_ubatch} tokens", _given(flags.ubatch)))
-    add(Assumption("tokens in the KV cache", str(scenario.depth), "flag"))
-    add(Assumption("prompt", f"{scenario.prompt} tokens", "flag"))
     if not scenario.placement.split_known:
         add(Assumption("tensor split", "even (llama.cpp splits by free memory)", "assumed"))
     if scenario.model.source == "config":
