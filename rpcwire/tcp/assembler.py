@@ -91,6 +91,7 @@ class Assembler:
             Part(self._table.get(key), where, end)
             for key, where, end in groups(batch, self._wanted(batch))
         ]
+        parts.sort(key=lambda part: int(part.where[0]))
         events = self._scout.look(batch, parts, self._fed)
         touched: dict[Flow, None] = {}
         merges: dict[Flow, list[_Merge]] = {}

@@ -71,10 +71,10 @@ class Half:
     """
 
     __slots__ = (
-        "_acks", "_borrowed", "_cover_ends", "_cover_starts", "_held", "_held_bytes", "_limits", "_proofs",
-        "_rows", "_rows_start", "_spans", "acked", "base", "fin", "isn", "missing", "next",
-        "out_of_order", "packets", "payload_bytes", "repeated", "repeats", "rtt", "segments",
-        "sent_ends", "sent_times", "top", "truncated",
+        "_acks", "_borrowed", "_cover_ends", "_cover_starts", "_held", "_held_bytes", "_known",
+        "_limits", "_proofs", "_rows", "_rows_start", "_spans", "acked", "base", "fin", "isn",
+        "missing", "next", "out_of_order", "packets", "payload_bytes", "repeated", "repeats",
+        "rtt", "segments", "sent_ends", "sent_times", "top", "truncated",
     )  # fmt: skip
 
     def __init__(self, limits: Limits) -> None:
@@ -98,6 +98,7 @@ class Half:
         self._acks: deque[Proof] = deque()
         self._rows: list[Row] = []
         self._rows_start = 0
+        self._known = 0
         self._spans: list[Span] = []
 
     @property
@@ -229,6 +230,7 @@ class Half:
         have = min(max(packet.captured - (start - off), 0), end - start)
         self.truncated += end - start - have
         self.next = end
+        known = self._known = max(self._known, known)
         self._rows.append((
             end, packet.source + start - off, have, False, packet.time_ns, packet.number,
             packet.file, known, packet.data,
@@ -254,6 +256,7 @@ class Half:
     def _lose(self, upto: int, known: int) -> None:
         """Declare [next, upto) lost, stamped with the packets that proved it."""
         proofs = self._proofs
+        known = self._known = max(self._known, known)
         while self.next < upto:
             while proofs[0].offset <= self.next:
                 proofs.popleft()
@@ -282,6 +285,7 @@ class Half:
         if not self._cover_starts or self._cover_starts[0] > self.next:
             return
         end = self._cover_ends[0]
+        known = self._known = max(self._known, known)
         while self.next < end:
             _, row = heappop(self._held)
             self._held_bytes -= row[2]

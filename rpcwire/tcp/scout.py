@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,9 @@ from numpy.typing import NDArray
 from rpcwire.capture.segments import ACK, SYN, SegmentBatch
 from rpcwire.tcp.flows import Flow, FlowTable, Part
 from rpcwire.tcp.limits import Limits
-from rpcwire.tcp.sightings import Handshakes, Recent, Sample, Trial, signatures
+from rpcwire.tcp.sightings import CREDIBLE, Handshakes, Recent, Sample, Trial, signatures
 
 _MASK = 0xFFFFFFFF
-_CREDIBLE = 1 << 16
 
 
 @dataclass(slots=True)
@@ -59,8 +59,9 @@ class Scout:
         recent = (
             self._recent.then(fresh) if len(fresh.flow) < self._limits.window or trials else fresh
         )
-        for part in trials:
-            self._try(part, batch, recent, events)
+        for at, flow in _in_order(trials):
+            if flow.trial is not None:
+                self._try(flow, flow.trial, at, batch, recent, events)
         self._recent = recent.last(self._limits.window)
         return events
 
@@ -109,34 +110,36 @@ class Scout:
         return flow.trial is not None
 
     def _try(
-        self, part: Part, batch: SegmentBatch, recent: Recent, events: dict[Flow, list[Event]]
+        self,
+        flow: Flow,
+        trial: Trial,
+        at: int,
+        batch: SegmentBatch,
+        recent: Recent,
+        events: dict[Flow, list[Event]],
     ) -> None:
-        flow, trial = part.flow, part.flow.trial
-        assert trial is not None
-        shift = len(recent.flow) - len(batch)
-        for at, end in zip(part.where.tolist(), part.end.tolist(), strict=False):
-            order = int(recent.order[shift + at])
-            if batch.flags[at] & SYN:
-                trial.hold.until = order
-                flow.trial = None
-                return
-            length = int(batch.length[at])
-            sample = Sample(
-                int(recent.signature[shift + at]), end, length > 0, int(batch.captured[at]), order,
-                int(batch.time_ns[at]), min(int(batch.seq[at]), int(batch.ack[at])) >= _CREDIBLE,
-            )  # fmt: skip
-            begin = max(shift + at - self._limits.window, 0)
-            trial.step(flow.number, sample, recent.between(begin, shift + at), self._root)
-            if trial.over:
-                flow.trial = None
-                if trial.flow is not None:
-                    other = self._table.numbered(trial.flow)
-                    assert other is not None
-                    root, swap = other.root()
-                    if root is not flow:
-                        flow.isn = None
-                        self._decide(flow, at, (root, swap ^ trial.swap), events)
-                return
+        now = len(recent.flow) - len(batch) + at
+        order = int(recent.order[now])
+        if batch.flags[at] & SYN:
+            trial.hold.until = order
+            flow.trial = None
+            return
+        sample = Sample(
+            int(recent.signature[now]), int(recent.end[now]), bool(batch.length[at]),
+            int(batch.captured[at]), order, int(batch.time_ns[at]),
+            min(int(batch.seq[at]), int(batch.ack[at])) >= CREDIBLE,
+        )  # fmt: skip
+        before = recent.between(max(now - self._limits.window, 0), now)
+        trial.step(flow.number, sample, before, self._root)
+        if not trial.over:
+            return
+        flow.trial = None
+        other = None if trial.flow is None else self._table.numbered(trial.flow)
+        if other is not None:
+            root, swap = other.root()
+            if root is not flow:
+                flow.isn = None
+                self._decide(flow, at, (root, swap ^ trial.swap), events)
 
     @staticmethod
     def _decide(
@@ -148,3 +151,13 @@ class Scout:
     def _root(self, number: int) -> int | None:
         flow = self._table.numbered(number)
         return None if flow is None else flow.root()[0].number
+
+
+def _in_order(parts: list[Part]) -> Iterator[tuple[int, Flow]]:
+    """Position and flow of every segment of the parts, in the order of capture."""
+    if not parts:
+        return
+    where = np.concatenate([part.where for part in parts])
+    whose = np.repeat(np.arange(len(parts)), [len(part.where) for part in parts])
+    for i in np.argsort(where, kind="stable").tolist():
+        yield int(where[i]), parts[whose[i]].flow

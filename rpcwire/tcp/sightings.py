@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Roots = Callable[[int], int | None]
 
-_CREDIBLE = 1 << 16
+CREDIBLE = 1 << 16
 _PAIRS = 16384
 _EDGE = 8
 _MASK = 0xFFFFFFFF
@@ -47,7 +47,7 @@ class Handshakes:
             numbers: sequence numbers of the initiator's SYN and of this one.
             time_ns: capture time.
         """
-        if numbers[0] == numbers[1] or min(numbers) < _CREDIBLE:
+        if numbers[0] == numbers[1] or min(numbers) < CREDIBLE:
             return None
         seen = self._seen.get(numbers)
         if seen is not None and time_ns - seen[2] <= self._limits.copy_ns:
