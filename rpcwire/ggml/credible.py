@@ -229,7 +229,8 @@ def header_offsets(span: LoadedSpan, start: int, stop: int, before: bytes) -> li
 
     Args:
         span: where to look.
-        start, stop: stream offsets within the span; headers that end between them are found.
+        start: stream offset within the span; headers that end after it are found,
+        stop: up to those that end here.
         before: up to 8 captured bytes that directly precede `start`.
     """
     parts: list[bytes | memoryview] = [before]

@@ -55,7 +55,11 @@ class TcpConnection(Protocol):
 
     id: int
     initiator_known: bool
-    start_captured: Sequence[bool]
+
+    @property
+    def start_captured(self) -> Sequence[bool]:
+        """Per side, whether its stream was captured from the first byte."""
+        ...
 
     @property
     def endpoints(self) -> tuple[Endpoint, Endpoint]:
@@ -95,7 +99,7 @@ class RpcConnection:
         self._up = [RequestReader(self), RequestReader(self)]
         self._down = [ResponseReader(self), ResponseReader(self)]
         self._pairing = Pairing(self.tracker, loose=False)
-        self._ready: list[tuple[int, int, int, Frame]] = []
+        self._ready: list[Raw] = []
         self._barrier = 0
         self._caps = [False, False]
         self._sync: list[int | None] = [None, None]
@@ -393,7 +397,7 @@ class RpcConnection:
         frame, command, payload = raw.frame, raw.command, raw.payload
         self.requests += 1
         frame.head = payload[:HEAD_LIMIT]
-        self._ready.append((raw.key, frame.offset, UP, frame))
+        self._ready.append(raw)
         if command == SYNC_ID:
             frame.command = RDMA_SYNC
             self.requests -= 1
@@ -441,7 +445,7 @@ class RpcConnection:
         if raw.command == SYNC_ID:
             raw.frame.command = RDMA_SYNC
             self._sync[DOWN] = raw.payload[0] if raw.payload else None
-            self._ready.append((raw.key, raw.frame.offset, DOWN, raw.frame))
+            self._ready.append(raw)
             return
         raw.key = max(raw.key, self._barrier)
         pairing = self._pairing
@@ -475,20 +479,27 @@ class RpcConnection:
         frame.head = payload[:HEAD_LIMIT]
         if len(payload) == frame.size - RESPONSE_HEADER and len(payload) <= CONTENT_LIMIT:
             frame.content = payload
-        self._ready.append((key, frame.offset, DOWN, frame))
+        raw.key = key
+        self._ready.append(raw)
 
     def _release(self) -> list[Frame]:
         ready = self._ready
         if not ready:
             return []
         self._ready = []
-        ready.sort(key=lambda entry: entry[:3])
+        ready.sort(key=_in_order)
         frame_bytes = self.frame_bytes
         frames = []
-        for _, _, direction, frame in ready:
-            frame_bytes[direction] += frame.bytes
+        for raw in ready:
+            frame = raw.frame
+            frame_bytes[frame.direction] += frame.bytes
             frames.append(frame)
         return frames
+
+
+def _in_order(raw: Raw) -> tuple[int, int, int, int]:
+    """What frames are sorted by: when it was known, when it was complete, its place."""
+    return raw.key, raw.last, raw.frame.direction, raw.frame.offset
 
 
 def _fill(frame: Frame, shape: Shape, dialect: Dialect, payload: bytes, size: int) -> None:
@@ -505,7 +516,7 @@ def _fill(frame: Frame, shape: Shape, dialect: Dialect, payload: bytes, size: in
     if at < 0 or have < at + 8:
         return
     layout = dialect.layout
-    frame.tensor = record = TensorRecord(payload[at : at + layout.size], layout)
+    frame.tensor = record = TensorRecord(frame.head[at:], layout)
     at = shape.offset_at
     if at < 0 or have < at + 8:
         return

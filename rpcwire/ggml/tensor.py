@@ -180,8 +180,8 @@ _4U32 = struct.Struct("<4I")
 class TensorRecord:
     """A tensor record that a request carries; its fields are read when asked for.
 
-    `raw` may be shorter than the record when the capture was cut: fields that lie beyond it
-    read as 0, () or "".
+    `raw` begins with the record. It may be shorter when the capture was cut: fields that lie
+    beyond it read as 0, () or "".
     """
 
     __slots__ = ("layout", "raw")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect
 from functools import cache
@@ -46,7 +47,7 @@ def cut_at(conversation: Conversation, cuts: tuple[list[int], list[int]]) -> Con
             previous = turn
             at += piece.length
         bounds = sorted({c % (len(whole) or 1) for c in cuts[side]} | {0, len(whole)} | turns)
-        for a, b in zip(bounds, bounds[1:], strict=False):
+        for a, b in itertools.pairwise(bounds):
             result.sides[side].append(Piece(whole[a:b], b - a, numbers[b - 1]))
     return result
 
@@ -129,9 +130,7 @@ def absent(conversation: Conversation, side: int) -> int:
     return sum(p.length - len(p.data) for p in conversation.sides[side])
 
 
-def check_books(
-    connection: RpcConnection, conversation: Conversation, frames: list[Frame]
-) -> None:
+def check_books(connection: RpcConnection, conversation: Conversation, frames: list[Frame]) -> None:
     balanced(connection, conversation)
     for f in frames:
         assert 0 <= f.missing + f.truncated <= f.bytes <= f.size

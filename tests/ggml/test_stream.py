@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from wire import CAPTURES, Tcp, Talk, balanced, capture, decode, facts, seen
+from wire import CAPTURES, Talk, Tcp, balanced, capture, decode, facts, seen
 
 from rpcwire.ggml.stream import RpcConnection, State
 
