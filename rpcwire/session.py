@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rpcwire.capture.reader import SegmentReader
 from rpcwire.ggml.stream import RpcConnection
 from rpcwire.runs.run import RunBuilder
 from rpcwire.tcp.assembler import Assembler, Delivery

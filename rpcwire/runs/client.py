@@ -8,6 +8,7 @@ from rpcwire.runs.graphview import GraphView, ViewCache
 from rpcwire.runs.passes import Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
 from rpcwire.runs.roles import activation_role, read_role
+from rpcwire.runs.sequences import GENERATING
 from rpcwire.runs.shapes import output_role
 from rpcwire.runs.steps import Step, make_step
 
@@ -308,9 +309,7 @@ class Client:
         for f in uploads:
             if f.tensor is not None and f.tensor.id in view.inputs:
                 taken.append(f)
-            elif not self._left_over(
-                link, f, f.tensor is None or f.tensor.buffer in view.weights
-            ):
+            elif not self._left_over(link, f, f.tensor is None or f.tensor.buffer in view.weights):
                 link.uploads.append(f)
         return taken
 
@@ -374,10 +373,13 @@ class Client:
 
     def _settle_passes(self, finishing: bool = False) -> None:
         for p in self.passes.closed(finishing):
-            continues = self.tracker.continues(p)
+            state = p.state_before
+            if state is not None:  # what moves while a request runs is its cost
+                running = self.tracker.continued(p)
+                state.generation = running is not None
+                state.timed = running is not None and running.kind == GENERATING
+                state.settle("state")
             phase = self._judge(p)
-            if p.state_before is not None:  # what moves while a request runs is its cost
-                p.state_before.settle("state", generation=continues)
             for f in p.clears:
                 give_phase(f, "warmup" if phase == "warmup" else "load")
             p.clears = []
@@ -405,7 +407,7 @@ class Client:
             not c.is_head
             and c is not context
             and c.alive
-            and 0 <= c.first_use
+            and c.first_use >= 0
             and (c.nodes, -c.first_use) > (context.nodes, -context.first_use)
             for c in self.passes.contexts.values()
         )

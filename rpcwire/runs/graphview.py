@@ -377,9 +377,11 @@ def build_view(graph: Graph) -> GraphView:
     streams = kv_size = 0
     if kv_writers:
         cache = b.ne[kv_writers[0]]
-        base_ne = b.ne[b.row[b.view_src[kv_writers[0]]]] if (
-            b.view_src[kv_writers[0]] in b.row
-        ) else cache
+        base_ne = (
+            b.ne[b.row[b.view_src[kv_writers[0]]]]
+            if (b.view_src[kv_writers[0]] in b.row)
+            else cache
+        )
         kv_size, streams = base_ne[1], base_ne[2]
     layers = sum(1 for r in b.computed if b.op[r] in ("FLASH_ATTN_EXT", "SOFT_MAX", "SSM_CONV"))
     weights = frozenset(b.buffer[r] for r in range(len(b.ids)) if _is_weight(b, r))
@@ -415,10 +417,13 @@ class ViewCache:
     def view(self, graph: Graph) -> GraphView:
         """The view of a graph; worked out the first time its structure is seen."""
         t = graph.tensors
-        key = b"".join(
-            np.ascontiguousarray(t[name]).tobytes()
-            for name in ("id", "op", "src", "ne", "flags", "buffer", "view_src")
-        ) + np.ascontiguousarray(graph.nodes).tobytes()
+        key = (
+            b"".join(
+                np.ascontiguousarray(t[name]).tobytes()
+                for name in ("id", "op", "src", "ne", "flags", "buffer", "view_src")
+            )
+            + np.ascontiguousarray(graph.nodes).tobytes()
+        )
         found = self._views.get(key)
         if found is None:
             if len(self._views) >= self._limit:

@@ -27,11 +27,12 @@ _MAX_OPEN = 4  #: llama.cpp keeps at most four pipeline copies
 class Group:
     """Frames whose phase is decided together; those that come after the decision get it at once."""
 
-    __slots__ = ("frames", "generation", "owner", "phase")
+    __slots__ = ("frames", "generation", "owner", "phase", "timed")
 
     def __init__(self, owner: Pass | None = None) -> None:
         self.phase = ""
-        self.generation = False
+        self.generation = False  #: state moved between a request's first and last target pass
+        self.timed = False  #: and after its first token, so that its time is the tokens'
         self.owner = owner
         self.frames: list[Frame] = []
 
@@ -43,10 +44,9 @@ class Group:
         else:
             self.frames.append(frame)
 
-    def settle(self, phase: str, generation: bool = False) -> None:
+    def settle(self, phase: str) -> None:
         """Decide the phase of all frames of the group, present and future."""
         self.phase = phase
-        self.generation = generation
         for frame in self.frames:
             give_phase(frame, phase)
         self.frames = []
@@ -187,7 +187,8 @@ class Pass:
             if self.positions is not None and not np.array_equal(step.positions, self.positions):
                 return False
             if any(
-                s.positions is not None and s.connection_id == step.connection_id
+                s.positions is not None
+                and s.connection_id == step.connection_id
                 and s.device == step.device
                 for s in self.steps
             ):

@@ -70,12 +70,15 @@ class RequestTracker:
         if token is not None:
             self._drafted.append(token)
         last = self._recent[-1][0] if self._recent else None
-        self._draft_steps += last is None or not np.array_equal(last, p.positions)
+        repeats = last is not None and p.positions is not None and np.array_equal(last, p.positions)
+        self._draft_steps += not repeats
         for s in self._sequences:
             if s.request.draft_tokens is None:
                 s.request.draft_tokens = s.request.accepted_tokens = 0
         if p.positions is None or not len(p.positions):
-            return self._recent[-1][2] if self._recent and self._recent[-1][1] == p.rows else "draft"
+            return (
+                self._recent[-1][2] if self._recent and self._recent[-1][1] == p.rows else "draft"
+            )
         for positions, _rows, phase in reversed(self._recent):
             if positions is not None and np.array_equal(positions, p.positions):
                 return "prefill" if phase == "prefill" else "draft"
@@ -92,15 +95,15 @@ class RequestTracker:
         for s in self._sequences:
             s.shift = delta
 
-    def continues(self, p: Pass) -> bool:
-        """Whether a target pass goes on with a request, so that state moved before it counts."""
+    def continued(self, p: Pass) -> Request | None:
+        """The request that a pass goes on with, so that state moved before it is its cost."""
         if p.positions is None or not len(p.positions):
-            return bool(self._sequences)
+            return self._sequences[-1].request if self._sequences else None
         start = int(p.positions[0])
-        return any(
-            s.expects(start) or (s.round is not None and s.round.start == start)
-            for s in self._sequences
-        )
+        for s in sorted(self._sequences, key=lambda s: -s.last_pass):
+            if s.expects(start) or (s.round is not None and s.round.start == start):
+                return s.request
+        return None
 
     def finish(self) -> None:
         """No more passes: settle what the last rounds kept."""
@@ -132,8 +135,8 @@ class RequestTracker:
         found = [s for s in free if s.stream == block.stream and s.expects(block.start)]
         if len(found) > 1:
             seeing = [s for s in found if s.last_cell >= 0 and sees(p, block.first, s.last_cell)]
-            found = seeing or [s for s in found if s.last_pass == found[0].last_pass]
-            found.sort(key=self._sequences.index)
+            found = seeing or found
+            found.sort(key=lambda s: (-s.last_pass, self._sequences.index(s)))
         if not found and not p.restored_before and block.start > 0:
             found = self._after_loss(block, free)
         return found[0] if found else None
@@ -151,8 +154,10 @@ class RequestTracker:
             r = s.round
             if r is None or s.stream != block.stream:
                 continue
-            if r.start == block.start and 1 < block.rows <= r.rows and (
-                block.outputs in (block.rows, -1)
+            if (
+                r.start == block.start
+                and 1 < block.rows <= r.rows
+                and (block.outputs in (block.rows, -1))
             ):
                 return s
         return None
@@ -162,9 +167,7 @@ class RequestTracker:
     def _begin(self, p: Pass, block: Block, old: Sequence | None = None) -> tuple[Sequence, str]:
         one_per_stream = any(x.view is not None and x.view.streams > 1 for x in p.steps)
         replaced = [
-            s
-            for s in self._sequences
-            if s is old or (one_per_stream and s.stream == block.stream)
+            s for s in self._sequences if s is old or (one_per_stream and s.stream == block.stream)
         ]
         for s in replaced:
             self._end(s)
@@ -189,7 +192,7 @@ class RequestTracker:
         """Whether a capture that began in mid-run shows a request that was already generating."""
         if p.context.is_new or p.ordinal or block.start <= 0:
             return False
-        return block.rows == 1 or block.outputs == block.rows
+        return block.rows in (1, block.outputs)
 
     def _prompt(self, p: Pass, block: Block, s: Sequence) -> str:
         request = s.request
@@ -262,6 +265,8 @@ class RequestTracker:
         s.last_pass = self._target_count
         if block.start >= 0:
             s.next = block.start + block.rows
+        elif s.next >= 0:
+            s.next += block.rows
         if p.cells is not None and block.first + block.rows <= len(p.cells):
             s.last_cell = int(p.cells[block.first + block.rows - 1])
 
@@ -271,8 +276,10 @@ class RequestTracker:
         round_, s.round = s.round, None
         if round_ is None:
             return
-        s.next = max(s.next, round_.start + advance) if advance > round_.rows else (
-            round_.start + advance
+        s.next = (
+            max(s.next, round_.start + advance)
+            if advance > round_.rows
+            else (round_.start + advance)
         )
         advance = min(max(1, advance), round_.rows)
         foretold = None if round_.replay else _foretold(round_)

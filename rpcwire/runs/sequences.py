@@ -8,6 +8,7 @@ where it stopped; what goes back, or starts anew, is another request.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,10 +149,13 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
     edges = [*sorted(cuts), n]
     return [
         Block(
-            a, b - a, int(positions[a]), _count(outputs, a, b),
+            a,
+            b - a,
+            int(positions[a]),
+            _count(outputs, a, b),
             int(streams[a]) if streams is not None else 0,
         )
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in pairwise(edges)
     ]
 
 

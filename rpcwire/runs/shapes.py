@@ -35,7 +35,8 @@ def integers(frame: Frame) -> np.ndarray | None:
     first = np.frombuffer(seen[: len(seen) // width * width], dtype=f"<i{width}").astype(np.int64)
     if len(first) < 2 or (np.diff(first) != 1).any():
         return None
-    return first[0] + np.arange(frame.data_size // width, dtype=np.int64)
+    values: np.ndarray = first[0] + np.arange(frame.data_size // width, dtype=np.int64)
+    return values
 
 
 def input_roles(frames: list[Frame]) -> list[str]:

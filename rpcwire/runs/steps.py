@@ -6,6 +6,7 @@ output's id in the current one; a read or write whose tensor is in neither is st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from rpcwire.ggml.frame import Frame
     from rpcwire.runs.graphview import GraphView
-
-_MASK_ROLES = ("kv_mask",)
 
 
 @dataclass(slots=True, eq=False)
@@ -95,34 +94,58 @@ def make_step(
 
 
 def _read_inputs(step: Step) -> None:
-    view = step.view
-    if view is not None:
-        step.rows = view.rows
-        step.output_rows = view.output_rows
+    if step.view is not None:
+        step.rows = step.view.rows
+        step.output_rows = step.view.output_rows
     for f in step.inputs:
-        if f.tensor is None or not f.tensor.ne:
-            continue
-        ne, role = f.tensor.ne, f.role
-        if role == "positions" and step.positions is None:
-            values = integers(f)
-            sections = 4 if view is not None and view.mrope else 1
-            if view is None and step.rows and int(ne[0]) == 4 * step.rows:
-                sections = 4
-            if sections > 1 and step.rows:  # four sections, the first is the text's
-                step.positions = values[: step.rows] if values is not None else None
-            else:
-                step.positions = values
-            if not step.rows:
-                step.rows = int(ne[0]) // sections
-        elif role == "kv_indices" and step.cells is None:
-            step.cells = integers(f)
-        elif role == "output_ids":
-            step.output_rows = int(ne[0])
-            step.output_ids = integers(f)
-        elif role in _MASK_ROLES and step.mask is None:
-            step.mask = f
-            step.kv_len = int(ne[0])
-        elif role.startswith(("activation", "head_")) and not step.rows:
-            step.rows = int(ne[1]) * int(ne[2])
-    if step.positions is not None and step.rows and len(step.positions) != step.rows:
-        step.positions = step.positions[: step.rows] if len(step.positions) > step.rows else None
+        read = _CONTENTS.get(f.role)
+        if read is not None and f.tensor is not None and f.tensor.ne:
+            read(step, f)
+    positions = step.positions
+    if positions is not None and step.rows and len(positions) != step.rows:
+        step.positions = positions[: step.rows] if len(positions) > step.rows else None
+
+
+def _positions(step: Step, frame: Frame) -> None:
+    if step.positions is not None:
+        return
+    length = int(frame.tensor.ne[0])
+    four = step.view.mrope if step.view is not None else length == 4 * step.rows
+    if not step.rows:
+        step.rows = length // 4 if four else length
+    step.positions = integers(frame)
+    if four and step.positions is not None:  # in four sections, of which the first is the text's
+        step.positions = step.positions[: step.rows]
+
+
+def _cells(step: Step, frame: Frame) -> None:
+    if step.cells is None:
+        step.cells = integers(frame)
+
+
+def _output_ids(step: Step, frame: Frame) -> None:
+    step.output_rows = int(frame.tensor.ne[0])
+    step.output_ids = integers(frame)
+
+
+def _mask(step: Step, frame: Frame) -> None:
+    if step.mask is None:
+        step.mask = frame
+        step.kv_len = int(frame.tensor.ne[0])
+
+
+def _activation(step: Step, frame: Frame) -> None:
+    if not step.rows:
+        step.rows = int(frame.tensor.ne[1]) * int(frame.tensor.ne[2])
+
+
+#: What an input tells about the batch, by its role.
+_CONTENTS: dict[str, Callable[[Step, Frame], None]] = {
+    "positions": _positions,
+    "kv_indices": _cells,
+    "output_ids": _output_ids,
+    "kv_mask": _mask,
+    **dict.fromkeys(
+        ("activation", "activation_pair", "head_embedding", "head_hidden"), _activation
+    ),
+}

@@ -101,6 +101,44 @@ class CommandTotals:
     response: Distribution = field(default_factory=Distribution)
 
 
+#: Commands that a worker answers at once: their response time is the path's round trip.
+TRIVIAL = ("HELLO", "DEVICE_COUNT", "GET_ALIGNMENT", "GET_MAX_SIZE", "GET_DEVICE_MEMORY")
+_GRAPHS = ("GRAPH_COMPUTE", "GRAPH_RECOMPUTE")
+_SPAN_BYTES = 16 << 10  #: below it the time between a frame's bytes is the sender's, not the link's
+_RATE_BYTES = 1 << 20  #: frames from this size on show the rate of the path
+
+
+class WorkerTimes:
+    """What one worker contributes to the time of generation.
+
+    Attributes:
+        trips: round trips. waits: answers waited for. waited_ns: time from a graph's (or a
+            blocking request's) last byte to its response's first, united over all workers.
+        up_ns, down_ns: time from first to last byte of the frames that take many packets.
+        up, down: bytes of the frames.
+        trivial: response times by command. rates: [up, down], ns for a megabyte of frames that
+            are large enough to show the path's rate.
+    """
+
+    __slots__ = (
+        "down",
+        "down_ns",
+        "rates",
+        "trips",
+        "trivial",
+        "up",
+        "up_ns",
+        "waited_ns",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.trips = self.waits = self.waited_ns = 0
+        self.up_ns = self.down_ns = self.up = self.down = 0
+        self.trivial: dict[str, Distribution] = {}
+        self.rates = (Distribution(), Distribution())
+
+
 class Totals:
     """Counts frames as they are released: once each, when phase and role are known."""
 
@@ -111,6 +149,9 @@ class Totals:
         self.generation_trips = 0
         self.commands: dict[str, CommandTotals] = {}
         self.connections: dict[int, CommandTotals] = {}
+        self.workers: dict[tuple[str, int], WorkerTimes] = {}
+        self._submitted: dict[int, int] = {}  #: by connection, end of a graph not waited for yet
+        self._waited_until = 0
         self._last_phase = ""
         self._last_end = 0
 
@@ -128,6 +169,7 @@ class Totals:
             if tally is None:
                 tally = self.generation[role] = Tally()
             tally.add(frame)
+        self._time(frame, phase in GENERATION or (counts and group is not None and group.timed))
         command = self.commands.get(frame.command)
         if command is None:
             command = self.commands[frame.command] = CommandTotals()
@@ -153,12 +195,54 @@ class Totals:
         self.phases[frame.phase].round_trips += 1
         if frame.phase in GENERATION or (frame.group is not None and frame.group.generation):
             self.generation_trips += 1
+        if frame.phase in GENERATION or (frame.group is not None and frame.group.timed):
+            self._worker(frame).trips += 1
+
+    def _worker(self, frame: Frame) -> WorkerTimes:
+        server = frame.connection.server
+        worker = self.workers.get(server)
+        if worker is None:
+            worker = self.workers[server] = WorkerTimes()
+        return worker
+
+    def _time(self, frame: Frame, timed: bool) -> None:
+        worker = self._worker(frame)
+        if frame.direction == UP:
+            if frame.command in _GRAPHS:
+                self._submitted[frame.connection.id] = frame.end_ns
+            if timed:
+                worker.up += frame.bytes
+                worker.up_ns += _span(frame)
+            if frame.bytes >= _RATE_BYTES:
+                _add_rate(worker.rates[0], frame)
+            return
+        if frame.bytes >= _RATE_BYTES:
+            _add_rate(worker.rates[1], frame)
+        request = frame.request
+        submitted = self._submitted.pop(frame.connection.id, 0)
+        if request is None:
+            return
+        if frame.command in TRIVIAL:
+            times = worker.trivial.setdefault(frame.command, Distribution())
+            times.add(max(0, frame.time_ns - request.end_ns))
+        if timed:
+            start = max(submitted or request.end_ns, self._waited_until)
+            worker.waited_ns += max(0, frame.time_ns - start)
+            worker.waits += 1
+            worker.down += frame.bytes
+            worker.down_ns += _span(frame)
+            self._waited_until = max(self._waited_until, frame.time_ns)
 
     def _interval(self, frame: Frame) -> None:
-        """Time passes for the phase of the frame that follows, while a request is generating."""
+        """Count the time up to a frame for its phase.
+
+        Between two frames of one phase its time goes on; while a request is generating, the time
+        before a frame is its phase's.
+        """
         phase = frame.phase
-        running = phase == self._last_phase or (
-            phase in (*GENERATION, "state") and self._last_phase in (*GENERATION, "prefill", "state")
+        generating = phase in GENERATION or (frame.group is not None and frame.group.timed)
+        running = phase == self._last_phase != "state" or (
+            generating and self._last_phase in (*GENERATION, "prefill", "state")
         )
         start = self._last_end if running and self._last_end else frame.time_ns
         end = max(frame.end_ns, self._last_end)
@@ -180,3 +264,13 @@ class Totals:
         for key, tally in self.cells.items():
             sums[key[axis]].plus(tally)
         return sums
+
+
+def _span(frame: Frame) -> int:
+    """Time in ns that the link took from a frame's first to its last byte, as far as it shows."""
+    return frame.end_ns - frame.time_ns if frame.bytes >= _SPAN_BYTES else 0
+
+
+def _add_rate(rate: Distribution, frame: Frame) -> None:
+    if not frame.missing and frame.end_ns > frame.time_ns:
+        rate.add((frame.end_ns - frame.time_ns) * (1 << 20) // frame.bytes)
