@@ -229,42 +229,43 @@ class Connection:
     def _take(self, packet: Packet) -> list[Packet] | None:
         side = packet.end ^ self.flip
         half, peer = self.sides[side], self.sides[1 - side]
-        flags = packet.flags
-        if flags & SYN and not self._syn(packet, side):
+        if packet.flags & SYN and not self._syn(packet, side):
             return [packet]
-        seq = packet.seq + 1 if flags & SYN else packet.seq
-        if half.base is None and not flags & RST:
-            half.base = seq
-        if flags & ACK and peer.base is None and not flags & RST:
-            peer.base = packet.ack
+        off, ack = self._place(packet, half, peer)
         near = self._limits.near
-        off = 0 if half.base is None else half.offset(seq)
-        ack = None if peer.base is None or not flags & ACK else peer.offset(packet.ack)
-        if not half.next - near <= off <= half.top + near:
-            return self._far(packet)
-        if ack is not None and ack > peer.top + near:
+        if not half.next - near <= off <= half.top + near or ack > peer.top + near:
             return self._far(packet)
         if self._strange:
             self._drop_strange()
         self._count(packet, half)
-        if flags & RST:
+        if packet.flags & RST:
             self._rst(packet)
             return None
         if packet.length:
             self._payload(off, packet, half)
         elif off > half.top and half.fin is None:
             half.prove(off, packet, self.packets, acked=False)
-        if flags & FIN and half.fin is None:
+        if packet.flags & FIN and half.fin is None:
             self._fin(off + packet.length, packet, half)
-        if ack is not None:
-            if self._syn_ns[1 - side] is not None:
-                self._handshake(packet, 1 - side)
-            if ack > peer.acked:
-                self._ack(ack, packet, peer)
+        if packet.flags & ACK:
+            self._ack(ack, packet, 1 - side)
         for each in (half, peer):
             if each.top > each.next:
                 each.expire(self.packets, packet.time_ns, packet.order)
         return None
+
+    @staticmethod
+    def _place(packet: Packet, half: Half, peer: Half) -> tuple[int, int]:
+        """Offsets of a packet's sequence number and acknowledgement; 0 where there is none."""
+        seq = packet.seq + 1 if packet.flags & SYN else packet.seq
+        if not packet.flags & RST:
+            if half.base is None:
+                half.base = seq
+            if packet.flags & ACK and peer.base is None:
+                peer.base = packet.ack
+        off = 0 if half.base is None else half.offset(seq)
+        acks = packet.flags & ACK and peer.base is not None
+        return off, peer.offset(packet.ack) if acks else 0
 
     def _count(self, packet: Packet, half: Half) -> None:
         self.packets += 1
@@ -323,14 +324,17 @@ class Connection:
             if half.fin is not None and end > half.fin:
                 half.fin = None
             if off == half.next == half.top:
-                half.sent_ends.append(end)
-                half.sent_times.append(packet.time_ns)
+                half.sent(end, packet.time_ns)
             fresh = half.add(off, packet, self.packets)
         if fresh < packet.length:
             half.repeated += packet.length - fresh
             half.repeats += 1
 
-    def _ack(self, ack: int, packet: Packet, peer: Half) -> None:
+    def _ack(self, ack: int, packet: Packet, side: int) -> None:
+        """Take an acknowledgement of what `side` sent."""
+        if self._syn_ns[side] is not None:
+            self._handshake(packet, side)
+        peer = self.sides[side]
         before = peer.acked
         if peer.fin is not None and ack > peer.fin:
             ack = peer.fin

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from rpcwire.capture.segments import ACK, FIN, RST, SYN
 from rpcwire.tcp.connection import Connection
-from rpcwire.tcp.half import Half
+from rpcwire.tcp.half import UNACKED, Half
 from rpcwire.tcp.limits import Limits
 from rpcwire.tcp.rows import Rows
 from rpcwire.tcp.span import Span
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-_PENDING = 8192
 
 
 def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int:
@@ -70,7 +68,7 @@ def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int
             _span(half, rows, new + i, base + end[new])
         acks = np.flatnonzero(~mine)
         if len(acks):
-            _round_trips(half, times, new, base + end[new], acks, base + ack[acks])
+            _round_trips(half, times[new], base + end[new], times[acks], base + ack[acks])
     conn.packets += n
     conn.last_ns = int(times[-1])
     conn.last_order = int(rows.order[i + n - 1])
@@ -98,8 +96,16 @@ def _span(half: Half, rows: Rows, index: Ints, ends: Ints) -> None:
     )  # fmt: skip
 
 
-def _round_trips(half: Half, times: Ints, new: Ints, ends: Ints, acks: Ints, offsets: Ints) -> None:
-    """Pair acknowledgements that advance with the last segment each covers."""
+def _round_trips(half: Half, sent: Ints, ends: Ints, heard: Ints, offsets: Ints) -> None:
+    """Pair acknowledgements that advance with the last segment each covers.
+
+    Args:
+        half: the direction that is acknowledged.
+        sent: int64[n], capture times of its segments.
+        ends: int64[n], their end offsets.
+        heard: int64[m], capture times of the acknowledgements.
+        offsets: int64[m], what they acknowledge.
+    """
     reached = np.maximum.accumulate(np.maximum(offsets, half.acked))
     earlier = np.empty_like(reached)
     earlier[0] = half.acked
@@ -107,15 +113,12 @@ def _round_trips(half: Half, times: Ints, new: Ints, ends: Ints, acks: Ints, off
     moved = np.flatnonzero(reached > earlier)
     if len(half.sent_ends):
         ends = np.concatenate([np.array(half.sent_ends, np.int64), ends])
-        sent = np.concatenate([np.array(half.sent_times, np.int64), times[new]])
-    else:
-        sent = times[new]
-    acked = int(reached[-1])
+        sent = np.concatenate([np.array(half.sent_times, np.int64), sent])
     if len(moved) and len(ends):
         which = np.searchsorted(ends, reached[moved], "right") - 1
         good = (which >= 0) & (ends[which] > earlier[moved])
-        half.rtt.extend(times[acks[moved[good]]] - sent[which[good]])
-    half.acked = acked
-    left = max(int(np.searchsorted(ends, acked, "right")), len(ends) - _PENDING)
+        half.rtt.extend(heard[moved[good]] - sent[which[good]])
+    half.acked = int(reached[-1])
+    left = max(int(np.searchsorted(ends, half.acked, "right")), len(ends) - UNACKED)
     half.sent_ends = ends[left:].tolist()
     half.sent_times = sent[left:].tolist()

@@ -162,6 +162,10 @@ def _exact(batch: SegmentBatch, index: Index) -> Iterator[tuple[FlowKey, Index, 
         b = (*batch.dst[first].tolist(), int(batch.dport[first]))
         if b < a:
             a, b = b, a
+        if len(index) == 1:
+            sender = (*batch.src[first].tolist(), int(batch.sport[first]))
+            yield (*a, *b), index, np.array([sender != a], np.int8)
+            return
         everything = len(index) == len(batch)
         src = batch.src if everything else batch.src[index]
         dst = batch.dst if everything else batch.dst[index]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -15,6 +14,9 @@ from rpcwire.tcp.rtt import Rtt
 from rpcwire.tcp.span import Span
 
 Bytes = NDArray[np.uint8]
+
+# Segments that wait for their acknowledgement to give a round trip.
+UNACKED = 8192
 
 
 class Packet(NamedTuple):
@@ -94,8 +96,9 @@ class Half:
         self._held: list[tuple[int, Row]] = []
         self._held_bytes = 0
         self._borrowed = False
-        self._proofs: deque[Proof] = deque()
-        self._acks: deque[Proof] = deque()
+        # Lists, not deques: an empty deque takes 600 bytes, and a scan opens many connections.
+        self._proofs: list[Proof] = []
+        self._acks: list[Proof] = []
         self._rows: list[Row] = []
         self._rows_start = 0
         self._known = 0
@@ -110,6 +113,13 @@ class Half:
     def held_bytes(self) -> int:
         """Payload bytes held behind a hole."""
         return self._held_bytes
+
+    def sent(self, end: int, time_ns: int) -> None:
+        """Remember a new segment, to pair it with its acknowledgement."""
+        self.sent_ends.append(end)
+        self.sent_times.append(time_ns)
+        if len(self.sent_ends) > UNACKED:
+            del self.sent_ends[0], self.sent_times[0]
 
     def offset(self, seq: int) -> int:
         """The 64-bit offset nearest to `next` of a sequence number."""
@@ -158,9 +168,9 @@ class Half:
         while self.top > self.next:
             acks, proofs = self._acks, self._proofs
             while acks and acks[0].offset <= self.next:
-                acks.popleft()
+                acks.pop(0)
             while proofs and proofs[0].offset <= self.next:
-                proofs.popleft()
+                proofs.pop(0)
             hole = self._cover_starts[0] if self._cover_starts else self._sure()
             if hole == self.next:
                 return
@@ -259,7 +269,7 @@ class Half:
         known = self._known = max(self._known, known)
         while self.next < upto:
             while proofs[0].offset <= self.next:
-                proofs.popleft()
+                proofs.pop(0)
             proof = proofs[0]
             end = min(upto, proof.offset)
             self.missing += end - self.next

@@ -59,9 +59,9 @@ class Scout:
         recent = (
             self._recent.then(fresh) if len(fresh.flow) < self._limits.window or trials else fresh
         )
-        for at, flow in _in_order(trials):
+        for at, flow in _in_order(trials, self._limits.suspect_packets):
             if flow.trial is not None:
-                self._try(flow, flow.trial, at, batch, recent, events)
+                self._try(flow, flow.trial, at=at, batch=batch, recent=recent, events=events)
         self._recent = recent.last(self._limits.window)
         return events
 
@@ -113,6 +113,7 @@ class Scout:
         self,
         flow: Flow,
         trial: Trial,
+        *,
         at: int,
         batch: SegmentBatch,
         recent: Recent,
@@ -153,11 +154,17 @@ class Scout:
         return None if flow is None else flow.root()[0].number
 
 
-def _in_order(parts: list[Part]) -> Iterator[tuple[int, Flow]]:
-    """Position and flow of every segment of the parts, in the order of capture."""
+def _in_order(parts: list[Part], most: int) -> Iterator[tuple[int, Flow]]:
+    """Position and flow of the first segments of each part, in the order of capture.
+
+    Args:
+        parts: the parts.
+        most: segments of each that matter, since no trial lasts longer.
+    """
     if not parts:
         return
-    where = np.concatenate([part.where for part in parts])
-    whose = np.repeat(np.arange(len(parts)), [len(part.where) for part in parts])
+    heads = [part.where[:most] for part in parts]
+    where = np.concatenate(heads)
+    whose = np.repeat(np.arange(len(parts)), [len(head) for head in heads])
     for i in np.argsort(where, kind="stable").tolist():
         yield int(where[i]), parts[whose[i]].flow

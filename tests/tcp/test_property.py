@@ -128,7 +128,7 @@ def test_lost_segments_are_holes_of_exactly_their_size(case: Case, data: st.Data
         )
     )  # fmt: skip
     keep[0] = keep[1] = keep[-1] = keep[-2] = keep[-3] = True
-    whole = {src: n for src, n in _lengths(case.segments).items()}
+    whole = _lengths(case.segments)
     segments = [s for s, k in zip(case.segments, keep, strict=True) if k]
     for limits in (None, NEVER):
         [s] = read(segments, case.cuts, limits)
