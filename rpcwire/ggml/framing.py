@@ -25,7 +25,7 @@ from rpcwire.ggml.credible import (
     piece_offsets,
 )
 from rpcwire.ggml.frame import DOWN, UP, Frame
-from rpcwire.ggml.tape import FILE_SHIFT, LoadedSpan, Tape
+from rpcwire.ggml.tape import LoadedSpan, Packet, Tape
 from rpcwire.ggml.versions import (
     DIALECTS,
     HELLO_ID,
@@ -48,7 +48,6 @@ _KEEP_WHOLE = CONTENT_LIMIT + HEAD_LIMIT
 SEARCH_ALL = 256 << 10
 _FIRST_WINDOW, _LAST_WINDOW = 4 << 10, 256 << 10
 _PIECES = 256  #: pieces in which a response is looked for at a time
-_NUMBER = (1 << FILE_SHIFT) - 1
 
 _REQUEST = struct.Struct("<BQ")
 _RESPONSE = struct.Struct("<Q")
@@ -116,14 +115,13 @@ class Raw:
 class _Open:
     """A frame whose end has not been reached."""
 
-    __slots__ = ("absent", "buffer", "command", "end", "first", "holed", "need", "ns", "start")
+    __slots__ = ("absent", "buffer", "command", "end", "holed", "need", "packet", "start")
 
-    def __init__(self, start: int, need: int, absent: tuple[int, int], first: int, ns: int) -> None:
+    def __init__(self, start: int, need: int, absent: tuple[int, int], packet: Packet) -> None:
         self.start = start
         self.need = need
         self.absent = absent
-        self.first = first
-        self.ns = ns
+        self.packet = packet
         self.buffer = bytearray()
         self.command = -1
         self.end = -1
@@ -154,8 +152,7 @@ class Reader:
         self._header = REQUEST_HEADER if direction == UP else RESPONSE_HEADER
         self._open: _Open | None = None
         self._lost_at = 0
-        self._lost_packet = (0, 0)
-        self._lost_key = 0
+        self._lost = Packet(0, 0, 0, 0, 0)
         self._candidates: deque[int] = deque()
         self._scanned = 0  # up to this offset candidates were looked for
         self._stretch = _FIRST_WINDOW  # bytes to look through next
@@ -259,6 +256,7 @@ class Reader:
         up = self.direction == UP
         header = self._header
         ends, keys, times = span.ends, span.key, span.time_ns
+        numbers, files, completed = span.number, span.file, span.completed
         unpack = _REQUEST.unpack_from if up else _RESPONSE.unpack_from
         out, owner, direction, floor = self.out, self.owner, self.direction, self.floor
         position = base = self.position
@@ -293,8 +291,7 @@ class Reader:
                 if total > len(window):
                     break
             end = position + total
-            first = keys[k]
-            first_ns = times[k]
+            first, number, file, first_ns = keys[k], numbers[k], files[k], times[k]
             while ends[k] < end:
                 k += 1
             key = keys[k]
@@ -302,11 +299,11 @@ class Reader:
                 owner,
                 direction,
                 "",
-                first & _NUMBER,
-                first >> FILE_SHIFT,
+                number,
+                file,
                 first_ns,
                 times[k],
-                key & _NUMBER,
+                completed[k],
                 position,
                 total,
                 total,
@@ -325,13 +322,8 @@ class Reader:
 
     def _begin(self, span: LoadedSpan, k: int) -> None:
         """Open the frame that begins at `position` in piece k."""
-        self._open = _Open(
-            self.position,
-            self._header,
-            self.tape.absent(self.position),
-            span.key[k],
-            span.time_ns[k],
-        )
+        at = self.position
+        self._open = _Open(at, self._header, self.tape.absent(at), span.packet(k))
 
     def _read_open(self, span: LoadedSpan) -> None:
         """Read on in the open frame: header, the part of the payload to keep, the rest."""
@@ -380,22 +372,17 @@ class Reader:
 
     def _emit_open(self, o: _Open, end: int) -> None:
         """Hand on a frame that was read piecemeal, up to `end`."""
-        found = self.tape.locate(end - 1)
-        if found is None:
-            key, ns = self.tape.key, self.tape.last_ns
-        else:
-            span, k = found
-            key, ns = span.key[k], span.time_ns[k]
+        last = self.tape.packet(end - 1)
         missing, cut = self.tape.absent(end)
         frame = Frame(
             self.owner,
             self.direction,
             "",
-            o.first & _NUMBER,
-            o.first >> FILE_SHIFT,
-            o.ns,
-            ns,
-            key & _NUMBER,
+            o.packet.number,
+            o.packet.file,
+            o.packet.time_ns,
+            last.time_ns,
+            last.completed,
             o.start,
             o.end - o.start,
             end - o.start,
@@ -405,7 +392,8 @@ class Reader:
         payload = bytes(o.buffer[self._header :])
         if self._cut == 0:
             self._count_first(o.command, payload)
-        self.out.append(Raw(frame, o.command, payload, o.first, key, max(key, self.floor)))
+        key = last.key
+        self.out.append(Raw(frame, o.command, payload, o.packet.key, key, max(key, self.floor)))
 
     # -- the byte after HELLO --------------------------------------------------------------
 
@@ -433,20 +421,14 @@ class Reader:
             is_sync = False
         self._after_hello = False
         if is_sync:
-            o = _Open(self.position, 1, self.tape.absent(self.position), *self._packet())
+            o = _Open(
+                self.position, 1, self.tape.absent(self.position), self.tape.packet(self.position)
+            )
             o.end = self.position + 1
             o.command = SYNC_ID
             self.position += 1
             self._emit_open(o, o.end)
         return True
-
-    def _packet(self) -> tuple[int, int]:
-        """Key and time of the packet with the byte at `position`."""
-        found = self.tape.locate(self.position)
-        if found is None:
-            return self.tape.key, self.tape.last_ns
-        span, k = found
-        return span.key[k], span.time_ns[k]
 
     def _plain(self, header: bytes) -> bool:
         """Whether a header is one that can follow HELLO."""
@@ -465,15 +447,12 @@ class Reader:
         self.position = self._lost_at = self._scanned = offset
         self._stretch = _FIRST_WINDOW
         self._candidates.clear()
-        found = self.tape.locate(offset)
-        key = found[0].key[found[1]] if found else self.tape.key
-        self._lost_key = key
-        self._lost_packet = (key & _NUMBER, key >> FILE_SHIFT)
+        self._lost = self.tape.packet(offset)
 
     @property
     def lost_key(self) -> int:
         """Key of the packet at which the reader fell out of step."""
-        return self._lost_key
+        return self._lost.key
 
     def _scan(self, span: LoadedSpan) -> list[int]:
         """Offsets where a header may stand, in the next stretch of a span; moves `_scanned`."""
@@ -531,9 +510,9 @@ class Reader:
         """Record a stretch that stays undecoded."""
         if end > start:
             self.undecoded += end - start
-            number, file = self._lost_packet
-            key = max(self.floor, self._lost_key)
-            self.out.append(Gap(start, end, number, file, self._lost_key, key))
+            lost = self._lost
+            key = max(self.floor, lost.key)
+            self.out.append(Gap(start, end, lost.number, lost.file, lost.key, key))
 
 
 class RequestReader(Reader):

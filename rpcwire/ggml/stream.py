@@ -228,11 +228,14 @@ class RpcConnection:
         del last_number  # what was fed is what is settled
         if self.state is State.UNDECIDED:
             self._decide()
+        if self.state is State.RPC:
+            self._up[self.client_side].run()
+            self._down[1 - self.client_side].run()
+            self._merge()
+        for reader in (*self._up, *self._down):
+            reader.tape.own()
         if self.state is not State.RPC:
             return []
-        self._up[self.client_side].run()
-        self._down[1 - self.client_side].run()
-        self._merge()
         # Responses that are left wait for requests that are not at hand.
         self._register(None)
         return self._release()

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from typing import TYPE_CHECKING
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from rpcwire.tcp.span import Span
 
-#: Order of packets over several files: file in the upper bits, number in the lower.
-FILE_SHIFT = 44
+#: Order of packets in spans that do not tell it (`known`): file in the upper bits, then number.
+_FILE_SHIFT = 44
+
+
+class Packet(NamedTuple):
+    """The packet that brought some byte; see LoadedSpan."""
+
+    key: int
+    number: int
+    file: int
+    time_ns: int
+    completed: int
 
 
 class LoadedSpan:
@@ -22,22 +33,26 @@ class LoadedSpan:
         start, end: stream offsets.
         ends: where each piece ends.
         source, have: as in Span.
-        key: for each piece, the packet at which all bytes up to its end were known
-            (file << FILE_SHIFT | number, never falling).
-        time_ns: capture time of each piece's packet.
+        key: for each piece, the place in the order of packets at which all bytes up to its end
+            were known; never falls, and comparable between directions.
+        number, file, time_ns: of each piece's packet.
+        completed: number of the packet at which all bytes up to the piece's end were known.
         whole: True when every byte is present.
     """
 
     __slots__ = (
         "_cut",
         "_missing",
+        "_owned",
+        "completed",
         "data",
         "end",
         "ends",
+        "file",
         "have",
         "key",
         "lost",
-        "nbytes",
+        "number",
         "source",
         "start",
         "time_ns",
@@ -52,11 +67,22 @@ class LoadedSpan:
         self.have: list[int] = span.have.tolist()
         self.lost: list[bool] = span.lost.tolist()
         self.time_ns: list[int] = span.time_ns.tolist()
-        key = span.number + (span.file.astype(np.int64) << FILE_SHIFT)
-        self.key: list[int] = np.maximum.accumulate(np.maximum(key, floor)).tolist()
+        key = span.known
+        if key is None:
+            key = span.number + (span.file.astype(np.int64) << _FILE_SHIFT)
+        key = np.maximum.accumulate(np.maximum(key, floor))
+        self.key: list[int] = key.tolist()
+        self.number: list[int] = span.number.tolist()
+        self.file: list[int] = span.file.tolist()
+        self.completed = self.number
+        same = key[1:] == key[:-1]
+        if same.any():  # a packet that filled a hole completed the pieces behind it, too
+            opener = np.arange(len(key))
+            opener[1:][same] = 0
+            self.completed = span.number[np.maximum.accumulate(opener)].tolist()
         self.data: memoryview = span.data.data
-        self.nbytes = span.data.nbytes
         self.whole = sum(self.have) == span.end - span.start
+        self._owned = False
         self._missing: list[int] = []
         self._cut: list[int] = []
 
@@ -67,6 +93,19 @@ class LoadedSpan:
     def piece_start(self, k: int) -> int:
         """Stream offset of piece k's first byte."""
         return self.ends[k - 1] if k else self.start
+
+    def packet(self, k: int) -> Packet:
+        """The packet of piece k."""
+        return Packet(self.key[k], self.number[k], self.file[k], self.time_ns[k], self.completed[k])
+
+    def own(self) -> None:
+        """Copy the bytes out of the batch's buffer, so that it need not stay for these few."""
+        if self._owned:
+            return
+        self._owned = True
+        pieces = zip(self.source, self.have, strict=True)
+        self.data = memoryview(b"".join([self.data[at : at + n] for at, n in pieces]))
+        self.source = [0, *accumulate(self.have)][:-1]
 
     def window(self, offset: int, limit: int, k: int) -> bytes:
         """Captured bytes from `offset` in piece k, up to a gap, the end or about `limit`."""
@@ -131,9 +170,8 @@ class Tape:
         self.spans: deque[LoadedSpan] = deque()
         self.end = 0
         self.key = 0
-        self.bytes = 0  # captured or not, all that was ever added
         self._before = (0, 0)  # absent bytes in the spans that were dropped
-        self.last_ns = 0
+        self.latest = Packet(0, 0, 0, 0, 0)
         self.started = False
         self.start = 0
 
@@ -146,10 +184,9 @@ class Tape:
             self.started = True
             self.start = self.end = span.start
         self.spans.append(loaded)
-        self.bytes += loaded.end - loaded.start
         self.end = loaded.end
         self.key = loaded.key[-1]
-        self.last_ns = loaded.time_ns[-1]
+        self.latest = loaded.packet(-1)
         return loaded
 
     def drop(self, offset: int) -> None:
@@ -199,6 +236,16 @@ class Tape:
                 break
             got += more
         return got, False
+
+    def own(self) -> None:
+        """Copy what stays at hand out of the batches' buffers."""
+        for span in self.spans:
+            span.own()
+
+    def packet(self, offset: int) -> Packet:
+        """The packet with the byte at `offset`; the last one if that is not at hand."""
+        found = self.locate(offset)
+        return found[0].packet(found[1]) if found else self.latest
 
     def key_at(self, offset: int) -> int:
         """Key of the packet by which the byte at `offset` was known."""
