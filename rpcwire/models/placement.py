@@ -102,9 +102,10 @@ class Placement:
 
 
 def endpoints(flags: ServerFlags) -> list[str]:
-    """Workers in the order of `--rpc` (a list may hold commas, the flag may repeat)."""
+    """Workers in the order of `--rpc`, each once (lists may hold commas, the flag may repeat)."""
     found = [part.strip() for value in flags.rpc for part in value.split(",")]
-    return [part if ":" in part else f"{part}:50052" for part in found if part]
+    named = [part if ":" in part else f"{part}:50052" for part in found if part]
+    return list(dict.fromkeys(named))
 
 
 def list_devices(flags: ServerFlags, local: list[str], legacy_names: bool = False) -> list[Device]:
@@ -136,13 +137,23 @@ def list_devices(flags: ServerFlags, local: list[str], legacy_names: bool = Fals
         return []
     devices = []
     for name in named:
-        found = known.get(name.upper()) or _by_endpoint(workers, name)
+        found = known.get(name.upper()) or _by_endpoint(workers, name) or _further(workers, name)
         if found is None and _LOCAL_NAME.match(name):
             found = Device(name, buffer=name)
         if found is None:
             raise UsageError(f"-dev {name}: no such device; --rpc gives {', '.join(known) or '-'}")
         devices.append(found)
     return devices
+
+
+def _further(workers: list[Device], name: str) -> Device | None:
+    """A device beyond the workers' count: one more behind the last of them."""
+    match = re.match(r"^RPC(\d{1,3})$", name, re.I)
+    if not match or not workers:
+        return None
+    last = workers[-1]
+    index = int(match[1]) - len(workers) + 1
+    return Device(name.upper(), last.endpoint, last.server, index, f"RPC{index}[{last.endpoint}]")
 
 
 def _by_endpoint(workers: list[Device], name: str) -> Device | None:
@@ -221,7 +232,9 @@ def place(
         devices = [devices[main]]
     split = [0.0] * len(devices)
     if flags.tensor_split:
-        split, warnings_split = parse_split(flags.tensor_split, len(devices))
+        # a comma of llama-bench's separates the values of several tests
+        text = flags.tensor_split.partition(",")[0] if flags.bench else flags.tensor_split
+        split, warnings_split = parse_split(text, len(devices))
         warnings += warnings_split
     known = any(split)
     layers, output = _assign(model, devices, split, gpu_layers(flags, model), output_first)
