@@ -67,7 +67,7 @@ def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int
         if len(new):
             _span(half, rows, new + i, base + end[new])
         acks = np.flatnonzero(~mine)
-        if len(acks):
+        if len(acks) or len(new):
             _round_trips(half, times[new], base + end[new], times[acks], base + ack[acks])
     conn.packets += n
     conn.last_ns = int(times[-1])
@@ -106,10 +106,8 @@ def _round_trips(half: Half, sent: Ints, ends: Ints, heard: Ints, offsets: Ints)
         heard: int64[m], capture times of the acknowledgements.
         offsets: int64[m], what they acknowledge.
     """
-    reached = np.maximum.accumulate(np.maximum(offsets, half.acked))
-    earlier = np.empty_like(reached)
-    earlier[0] = half.acked
-    earlier[1:] = reached[:-1]
+    reached = np.maximum.accumulate(np.concatenate([[half.acked], offsets]))
+    earlier, reached = reached[:-1], reached[1:]
     moved = np.flatnonzero(reached > earlier)
     if len(half.sent_ends):
         ends = np.concatenate([np.array(half.sent_ends, np.int64), ends])
@@ -118,7 +116,8 @@ def _round_trips(half: Half, sent: Ints, ends: Ints, heard: Ints, offsets: Ints)
         which = np.searchsorted(ends, reached[moved], "right") - 1
         good = (which >= 0) & (ends[which] > earlier[moved])
         half.rtt.extend(heard[moved[good]] - sent[which[good]])
-    half.acked = int(reached[-1])
+    if len(reached):
+        half.acked = int(reached[-1])
     left = max(int(np.searchsorted(ends, half.acked, "right")), len(ends) - UNACKED)
     half.sent_ends = ends[left:].tolist()
     half.sent_times = sent[left:].tolist()

@@ -220,3 +220,32 @@ def test_anything_at_all(segments: list[Segment], cuts: list[int]) -> None:
         for side, half in zip(s.sides, s.connection.sides, strict=True):
             assert (side[-1].end if side else 0) == half.next
             assert half.missing == sum(p.end - p.start for p in side if p.data is None)
+
+
+@given(conversations(), st.integers(2, 12), st.data())
+@settings(deadline=None)
+def test_long_runs_equal_single_steps(case: Case, times: int, data: st.DataObject) -> None:
+    """Runs long enough for the fast path, with moved segments, against packet by packet."""
+    head, body = case.segments[:3], [s for s in case.segments[3:-3] if s.payload]
+    grown: list[Segment] = []
+    totals_ = {"10.0.0.1": 0, "10.0.0.2": 0}
+    for i in range(times * len(body)):
+        s = body[i % len(body)]
+        other = "10.0.0.2" if s.src[0] == "10.0.0.1" else "10.0.0.1"
+        base, ack = (head[0], head[1]) if s.src[0] == "10.0.0.1" else (head[1], head[0])
+        grown.append(
+            replace(
+                s,
+                seq=(base.seq + 1 + totals_[s.src[0]]) % 2**32,
+                ack=(ack.seq + 1 + totals_[other]) % 2**32,
+            )
+        )
+        totals_[s.src[0]] += len(s.payload)
+    if grown:
+        for i in data.draw(st.lists(st.integers(0, len(grown) - 1), max_size=3)):
+            grown.insert(min(i + 4, len(grown)), grown.pop(i))
+    segments = head + grown
+    [whole] = read(segments, case.cuts)
+    [single] = read(segments, range(len(segments)))
+    assert summary(whole) == summary(single)
+    assert [whole.connection.sides[side].next for side in (0, 1)] == list(totals_.values())
