@@ -17,8 +17,10 @@ OUTPUT_BYTES = 4 << 20
 STEP_BYTES = 256 << 10
 # Step towards a damaged place, before the last one is done byte by byte.
 SALVAGE_BYTES = 4096
-# The zstandard package cannot bound its output; 2 KiB of input make 64 MiB at the very worst.
-ZSTD_STEP_BYTES = 2048
+# The zstandard package cannot bound its output; 512 bytes make 16 MiB at the very worst.
+ZSTD_STEP_BYTES = 512
+# Output of such small steps is handed on in larger pieces.
+GATHERED_BYTES = 1 << 20
 
 
 class Inflater(Protocol):
@@ -129,10 +131,19 @@ class ZstdInflater:
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Decompress a chunk; exhaust the iterator before the next call."""
+        gathered: list[bytes] = []
+        size = 0
         for at in range(0, len(chunk), ZSTD_STEP_BYTES):
             if self._dead:
-                return
-            yield from self._step(chunk[at : at + ZSTD_STEP_BYTES])
+                break
+            for out in self._step(chunk[at : at + ZSTD_STEP_BYTES]):
+                gathered.append(out)
+                size += len(out)
+            if size >= GATHERED_BYTES:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield b"".join(gathered)
 
     def finish(self) -> None:
         """Say that there is no more; a note tells if the stream was not at its end."""
