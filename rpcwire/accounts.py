@@ -23,6 +23,7 @@ from rpcwire.boundaries import BoundaryCounter, model_info
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
+from rpcwire.runs.timing import PathRtt, generated, path_rtt, token_time
 from rpcwire.runs.words import GENERATION
 from rpcwire.seen import Seen, seen
 
@@ -129,7 +130,9 @@ class _Accounts:
         self.others = [c for c in connections if not c.rpc.recognised]
         self.first_ns = reading.health.first_ns or 0
         self.requests = self._requests()
-        self.tokens = watch.narrow.tokens() if watch.narrow else _tokens(self.requests)
+        self.generating = watch.narrow.clipped() if watch.narrow else self.session.run.requests
+        self.tokens = generated(self.generating)
+        self.paths = self._paths()
 
     def analysis(self, model: Model | None) -> Analysis:
         """The whole document."""
@@ -180,7 +183,14 @@ class _Accounts:
             retransmitted_bytes=resent,
             other_connections=len(carried) + self.reading.filtered_connections,
             other_bytes=sum(c.payload for c in carried) + assembler.filtered_bytes,
-            notes=notes(self.reading, self.rpc, self.others, self.watch.holes, self.requests),
+            notes=notes(
+                self.reading,
+                rpc=self.rpc,
+                others=self.others,
+                holes=self.watch.holes,
+                requests=self.requests,
+                paths=self.paths,
+            ),
         )
 
     def _connections(self) -> list[ConnectionInfo]:
@@ -213,6 +223,7 @@ class _Accounts:
         ids = {c.tcp.id for c in links}
         shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
         tallies = [t.tally for i in ids if (t := self.totals.connections.get(i)) is not None]
+        path = self.paths[links[0].rpc.server]
         longest = max(links, key=lambda c: c.payload)
         return WorkerInfo(
             server=server,
@@ -224,6 +235,9 @@ class _Accounts:
             bytes_up_per_token=self._per(sum(s.up for s in shares.values())),
             bytes_down_per_token=self._per(sum(s.down for s in shares.values())),
             wait_ms_per_token=self._per(sum(s.wait_ns for s in shares.values()) / 1e6),
+            rtt_ms=_ms(path.total_ns),
+            rtt_source=path.source or None,
+            tcp_rtt_ms=_ms(path.tcp_ns),
         )
 
     def _commands(self) -> list[CommandInfo]:
@@ -290,15 +304,41 @@ class _Accounts:
 
     def _per_token(self) -> PerToken:
         parts = self.totals.generation.values()
-        # Requests that run side by side each wait for the whole pass, as the server counts too.
-        ms = sum(r.decode_s or 0.0 for r in self.requests) * 1e3
+        time = token_time(self.totals, self.generating, self.paths)
+        used = [
+            path
+            for server, path in self.paths.items()
+            if path.total_ns is not None
+            and (worker := self.totals.workers.get(server)) is not None
+            and worker.waits
+        ]
+        slowest = max(used, key=lambda path: path.total_ns or 0, default=None)
         return PerToken(
             tokens=self.tokens,
             bytes_up=self._per(sum(t.up for t in parts)),
             bytes_down=self._per(sum(t.down for t in parts)),
             round_trips=self._per(self.totals.generation_trips),
-            ms=self._per(ms) if ms else None,
+            ms=time.ms,
+            client_ms=time.client_ms,
+            network_ms=time.network_ms,
+            server_ms=time.server_ms,
+            rtt_ms=_ms(slowest.total_ns) if slowest else None,
+            rtt_source=slowest.source if slowest else None,
         )
+
+    def _paths(self) -> dict[tuple[str, int], PathRtt]:
+        """Round-trip times by worker."""
+        by_server: dict[tuple[str, int], list[Seen]] = {}
+        for c in self.rpc:
+            by_server.setdefault(c.rpc.server, []).append(c)
+        return {
+            server: path_rtt(
+                self.totals.workers.get(server),
+                [ns for c in links for ns in c.rtt_ns(c.rpc.client_side)],
+                [ns for c in links for ns in c.rtt_ns(1 - c.rpc.client_side)],
+            )
+            for server, links in by_server.items()
+        }
 
     def _others(self) -> list[OtherInfo]:
         ranked = sorted(self.others, key=lambda c: -c.payload)
@@ -307,5 +347,5 @@ class _Accounts:
         ]
 
 
-def _tokens(requests: list[RequestInfo]) -> int:
-    return sum(max(0, r.generated_tokens - 1) for r in requests)
+def _ms(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e6

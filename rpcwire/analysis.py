@@ -81,6 +81,9 @@ class WorkerInfo:
         server: address and port. devices: device numbers that were used.
         bytes_up, bytes_down: all of it. round_trips, wait_ms, *_per_token: generation only;
             wait_ms is from each blocking request's last byte to its response's first.
+        rtt_ms: round-trip time of the path; rtt_source: "rpc" (commands that are answered at
+            once: the whole path) or "tcp" (acknowledgements: to the nearest hop).
+        tcp_rtt_ms: what TCP says of the way to the worker, or to a tunnel before it.
     """
 
     server: str
@@ -92,6 +95,9 @@ class WorkerInfo:
     bytes_up_per_token: float | None
     bytes_down_per_token: float | None
     wait_ms_per_token: float | None
+    rtt_ms: float | None
+    rtt_source: str | None
+    tcp_rtt_ms: float | None
 
 
 @dataclass(slots=True)

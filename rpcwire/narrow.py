@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rpcwire.runs.totals import Totals
@@ -82,14 +82,25 @@ class Narrow(Totals):
         passes, rows = self._passes.get(phase, (0, 0))
         return passes, rows
 
-    def tokens(self) -> int:
-        """Tokens generated in the window, each request's first left out."""
-        count = 0
+    def clipped(self) -> list[Request]:
+        """The requests as if they had run in the window only, for rates.
+
+        `generated_tokens` is one more than those of the window that came after the first.
+        """
+        window = self._reading.window
+        found = []
         for r in self._run.requests:
             before, after = self._counts(r)
             first = 1 if not before.generated and after.generated else 0
-            count += after.generated - before.generated - first
-        return count
+            generated = after.generated - before.generated - first
+            if not generated:
+                continue
+            end = min(r.end_ns, window.high)
+            start = min(max(r.prompt_end_ns, window.low), end) if r.prompt_end_ns else 0
+            found.append(
+                replace(r, generated_tokens=generated + 1, prompt_end_ns=start, end_ns=end)
+            )
+        return found
 
     def keep(self, number: int, request: Request, info: RequestInfo) -> bool:
         """Narrow what is said of a request; False when it has no part in the window."""

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rpcwire.seen import endpoint
+
 if TYPE_CHECKING:
     from rpcwire.analysis import RequestInfo
     from rpcwire.capture.health import CaptureHealth
     from rpcwire.ggml.frame import Frame
     from rpcwire.reading import Reading
+    from rpcwire.runs.timing import PathRtt
     from rpcwire.seen import Seen
 
 #: Connections named in one note; the others are counted.
 _NAMED = 2
+#: How much longer RPC's answers must take than TCP's to show a tunnel.
+_FARTHER, _FAR_NS = 4, 100_000
 _SIDES = ("requests", "responses")
 
 
 def notes(
     reading: Reading,
+    *,
     rpc: list[Seen],
     others: list[Seen],
     holes: list[Frame],
     requests: list[RequestInfo],
+    paths: dict[tuple[str, int], PathRtt],
 ) -> list[str]:
     """All notes, the worst of the capture first.
 
@@ -32,6 +39,7 @@ def notes(
         others: connections that are not.
         holes: the first frames with bytes that were not captured.
         requests: what was counted.
+        paths: round-trip times by worker.
     """
     return [
         *_interrupted(reading),
@@ -40,6 +48,7 @@ def notes(
         *_connections(rpc),
         *_holes(rpc, holes),
         *_empty(others),
+        *_tunnels(paths),
         *_inferred(requests),
         *_narrowed(reading),
     ]
@@ -92,8 +101,13 @@ def _about(connection: Seen) -> Iterator[str]:
             "by their shapes"
         )
     for here, there, name in ((up, down, _SIDES[0]), (down, up, _SIDES[1])):
-        if not here.segments and there.segments:
+        if there.segments and not here.packets:
             yield f"no {name} were captured: only one direction of the traffic is here"
+    if rpc.requests == 1 and down.packets and not down.segments and tcp.closed_ns is not None:
+        yield (
+            "was closed without an answer to its first request: client and worker are likely of "
+            "versions that do not understand each other (3.x against 4.x or later)"
+        )
     lost = up.missing + down.missing
     if lost:
         share = f"{up.missing:,} bytes up and {down.missing:,} down"
@@ -127,6 +141,19 @@ def _empty(others: list[Seen]) -> Iterator[str]:
             f"{len(idle):,} connection{'s' * (len(idle) > 1)} carried no data (refused, or left "
             f"unused), first {idle[0].name}"
         )
+
+
+def _tunnels(paths: dict[tuple[str, int], PathRtt]) -> Iterator[str]:
+    """Where RPC's answers take far longer than TCP's, TCP ends before the worker."""
+    for server, path in paths.items():
+        if path.source != "rpc" or path.tcp_ns is None or path.worker_ns is None:
+            continue
+        if path.worker_ns > _FARTHER * path.tcp_ns and path.worker_ns - path.tcp_ns > _FAR_NS:
+            yield (
+                f"{endpoint(server)}: RPC's own answers take {path.worker_ns / 1e6:.2f} ms, TCP's "
+                f"acknowledgements {path.tcp_ns / 1e6:.3f} ms: a tunnel or proxy stands in between "
+                "(the first was used)"
+            )
 
 
 def _inferred(requests: list[RequestInfo]) -> Iterator[str]:

@@ -36,6 +36,15 @@ class Seen(NamedTuple):
         """Stream bytes of both directions."""
         return sum(half.next for half in self.tcp.sides)
 
+    def rtt_ns(self, side: int) -> list[int]:
+        """What TCP shows of the way from the capture point to the other end and back.
+
+        Args:
+            side: whose segments are timed until the peer acknowledges them.
+        """
+        samples = (self.tcp.handshake_ns[side], self.tcp.sides[side].rtt.minimum)
+        return [ns for ns in samples if ns is not None]
+
 
 def seen(session: Session) -> list[Seen]:
     """All connections of a session, in order of appearance."""

@@ -6,7 +6,10 @@ from __future__ import annotations
 COMMANDS: dict[str, tuple[str, str]] = {
     "analyze": ("rpcwire.cli.analyze", "account for bytes and round trips of a capture"),
     "frames": ("rpcwire.cli.frames", "list the requests and responses of a capture"),
-    "predict": ("rpcwire.cli.predict", "what a split will cost on a link, before there is hardware"),
+    "predict": (
+        "rpcwire.cli.predict",
+        "what a split will cost on a link, before there is any",
+    ),
 }
 
 _OVERVIEW = """\

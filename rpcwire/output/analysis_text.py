@@ -112,11 +112,11 @@ def _workers(analysis: Analysis, style: Style) -> str:
             bytes_text(w.bytes_up_per_token),
             bytes_text(w.bytes_down_per_token),
             ms_text(w.wait_ms_per_token),
-            count_text(w.connections),
+            ms_text(w.rtt_ms),
         )
         for w in analysis.workers
     ]
-    head = ("WORKER", "up", "down", "up/token", "down/token", "wait/token", "conns")
+    head = ("WORKER", "up", "down", "up/token", "down/token", "wait/token", "RTT")
     return table(head, rows, style)
 
 

@@ -40,6 +40,10 @@ ROLE_WORDS = {
     "unknown": "frames of unknown role",
 }
 _NAMED_ROLES = 4
+#: Bytes of a load from which its rate says something.
+_RATE_FROM = 1_000_000
+#: What a round-trip time was measured by.
+_SOURCES = {"rpc": "RPC's own answers", "tcp": "TCP's acknowledgements"}
 #: SSH and its usual substitutes: what is seen of a tunnel from outside.
 _TUNNELS = (22, 2222, 443, 51820)
 
@@ -51,7 +55,7 @@ def summary(analysis: Analysis) -> list[str]:
     lines = [_what(analysis)]
     token = analysis.per_token
     if token.tokens:
-        lines.append(_cost(analysis, token))
+        lines += [_cost(token), _time(token), _bytes(analysis, token)]
     elif analysis.requests:
         lines.append(
             "No token was generated after a prompt, so there is no cost per token; "
@@ -59,7 +63,7 @@ def summary(analysis: Analysis) -> list[str]:
         )
     else:
         lines.append(_load(analysis))
-    return lines
+    return [line for line in lines if line]
 
 
 def _what(analysis: Analysis) -> str:
@@ -87,24 +91,14 @@ def _what(analysis: Analysis) -> str:
     return f"{text}."
 
 
-def _cost(analysis: Analysis, token: PerToken) -> str:
+def _cost(token: PerToken) -> str:
     text = (
         f"Each generated token costs {bytes_text(token.bytes_up)} up, "
         f"{bytes_text(token.bytes_down)} down, {_trips(token.round_trips)}"
     )
-    if token.ms is not None:
+    if token.ms:
         text += f" and {ms_text(token.ms)} ({number_text(1e3 / token.ms)} tokens/s)"
-    text += _split(token) + "."
-    total = (token.bytes_up or 0) + (token.bytes_down or 0)
-    ranked = sorted(analysis.roles, key=lambda r: -(r.bytes_per_token or 0))
-    named = [r for r in ranked[:_NAMED_ROLES] if (r.bytes_per_token or 0) >= 0.01 * total > 0]
-    if named:
-        parts = [f"{ROLE_WORDS[r.role]} {share_text(r.bytes_per_token or 0, total)}" for r in named]
-        rest = total - sum(r.bytes_per_token or 0 for r in named)
-        if rest >= 0.01 * total:
-            parts.append(f"all else {share_text(rest, total)}")
-        text += f" The bytes are {', '.join(parts)}."
-    return text
+    return text + "."
 
 
 def _trips(value: float | None) -> str:
@@ -112,14 +106,42 @@ def _trips(value: float | None) -> str:
     return f"{shown} round trip{'' if shown == '1' else 's'}"
 
 
-def _split(token: PerToken) -> str:
-    if token.server_ms is None:
+def _time(token: PerToken) -> str:
+    if not token.ms:
         return ""
-    rtt = f" at {ms_text(token.rtt_ms)} round-trip time" if token.rtt_ms is not None else ""
-    return (
-        f": {ms_text(token.server_ms)} worker, {ms_text(token.network_ms)} network{rtt}, "
-        f"{ms_text(token.client_ms)} client"
+    if token.server_ms is None:
+        return (
+            "How its time is split between client, network and worker cannot be told: nothing in "
+            "the capture shows the round-trip time."
+        )
+    parts = (
+        (token.server_ms, "the workers", ""),
+        (token.network_ms, "the network", _round_trip(token)),
+        (token.client_ms, "the client", ""),
     )
+    shares = ", ".join(
+        f"{share_text(ms or 0.0, token.ms)} {who} ({ms_text(ms)}{more})" for ms, who, more in parts
+    )
+    return f"Its time: {shares}."
+
+
+def _round_trip(token: PerToken) -> str:
+    if token.rtt_ms is None:
+        return ""
+    return f", round trip {ms_text(token.rtt_ms)} by {_SOURCES[token.rtt_source or 'tcp']}"
+
+
+def _bytes(analysis: Analysis, token: PerToken) -> str:
+    total = (token.bytes_up or 0) + (token.bytes_down or 0)
+    ranked = sorted(analysis.roles, key=lambda r: -(r.bytes_per_token or 0))
+    named = [r for r in ranked[:_NAMED_ROLES] if (r.bytes_per_token or 0) >= 0.01 * total > 0]
+    if not named:
+        return ""
+    parts = [f"{share_text(r.bytes_per_token or 0, total)} {ROLE_WORDS[r.role]}" for r in named]
+    rest = total - sum(r.bytes_per_token or 0 for r in named)
+    if rest >= 0.01 * total:
+        parts.append(f"{share_text(rest, total)} all else")
+    return f"Its bytes: {', '.join(parts)}."
 
 
 def _prefill(analysis: Analysis) -> str:
@@ -133,7 +155,7 @@ def _load(analysis: Analysis) -> str:
     text = f"The load sent {bytes_text(load.bytes_up)} up"
     if weights:
         text += f", {bytes_text(weights)} of it weights"
-    if load.duration_s:
+    if load.duration_s and load.bytes_up >= _RATE_FROM:
         rate = load.bytes_up * 8 / load.duration_s / 1e6
         text += f", in {seconds_text(load.duration_s)} ({number_text(rate)} Mbit/s)"
     if hashed:

@@ -11,6 +11,7 @@ from typing import IO
 
 WIDTH = 80
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_FIGURE = re.compile(r"(?<=[\d<]) (?=[\w%])")
 _BOLD, _DIM, _YELLOW = "1", "2", "33"
 
 
@@ -49,15 +50,16 @@ def printable(text: str) -> str:
 
 
 def paragraph(text: str, indent: str = "", first: str | None = None) -> str:
-    """Text filled to the width; words are never broken."""
-    return textwrap.fill(
-        text,
+    """Text filled to the width; words are never broken, nor a figure from what it counts."""
+    filled = textwrap.fill(
+        _FIGURE.sub("\xa0", text),
         WIDTH,
         initial_indent=indent if first is None else first,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.replace("\xa0", " ")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], style: Style, left: int = 1) -> str:

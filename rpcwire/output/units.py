@@ -14,15 +14,20 @@ def bytes_text(count: float | None) -> str:
     while value >= 999.5 and unit < len(_BYTES) - 1:
         value /= 1000
         unit += 1
-    return f"{int(value) if unit == 0 and value >= 1 else number_text(value)} {_BYTES[unit]}"
+    digits = f"{value:.0f}" if unit == 0 and value >= 1 else _digits(value)
+    return f"{digits} {_BYTES[unit]}"
 
 
 def number_text(value: float | None) -> str:
     """Three significant digits, thousands separated; "-" for unknown."""
     if value is None:
         return DASH
+    return f"{value:,.0f}" if value == int(value) else _digits(value)
+
+
+def _digits(value: float) -> str:
     size = abs(value)
-    if size >= 99.95 or value == int(value):
+    if size >= 99.95:
         return f"{value:,.0f}"
     if size >= 9.995:
         return f"{value:.1f}"

@@ -1,0 +1,34 @@
+"""`rpcwire slim`: a capture without tensor contents."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("slim")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--anonymize",
+    is_flag=True,
+    help="Replace hardware and IP addresses (loopback stays), drop comments and names.",
+)
+def command(source: str, target: str, anonymize: bool) -> None:
+    """Drop tensor contents, keep every header: small, and safe to post.
+
+    Weights, embeddings, activations, logits and state are left out; lengths, times, tensor
+    descriptors, graphs, positions and masks stay, so that analyze reads the same books. IN and OUT
+    may be "-". The result is a pcapng file.
+    """
+    from rpcwire.cli.progress import ProgressLine
+    from rpcwire.output.units import bytes_text
+    from rpcwire.record.slimming import slim
+
+    with ProgressLine() as progress:
+        done = slim(source, target, anonymize=anonymize, progress=progress)
+    health = done.slimmer.health
+    click.echo(
+        f"{target}: {bytes_text(done.written)} of {bytes_text(health.captured_bytes)}", err=True
+    )
+    for note in health.notes:
+        click.echo(f"note: {note}", err=True)

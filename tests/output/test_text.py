@@ -1,0 +1,166 @@
+"""What a user reads: width, words, and every kind of capture."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from bundled import FOLDER, NAMES, capture
+
+import rpcwire
+from rpcwire.output.analysis_text import analysis_text
+from rpcwire.output.terminal import Style, has_colour, printable, table
+from rpcwire.output.units import bytes_text, ms_text, number_text, seconds_text, share_text
+
+PLAIN = Style()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_fits_eighty_columns(name: str, verbose: int) -> None:
+    text = analysis_text(rpcwire.analyze(capture(name)), PLAIN, verbose=verbose)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+    assert text.startswith("llama.cpp RPC ")
+
+
+def test_the_answer_comes_first() -> None:
+    text = analysis_text(rpcwire.analyze(capture("v7.0-two-servers")), PLAIN)
+    answer = " ".join(text.split("\n\n")[0].split())
+    assert "2 workers (127.0.0.1:50052, 127.0.0.1:50053)" in answer
+    assert "167 prompt tokens computed and 24 generated" in answer
+    assert re.search(
+        r"Each generated token costs [\d.]+ kB up, [\d.]+ kB down, 2 round trips", answer
+    )
+    assert "graphs sent in full" in answer
+    assert "WORKER" in text
+
+
+def test_drafts_are_told() -> None:
+    text = analysis_text(rpcwire.analyze(capture("v7.0-qwen35-mtp")), PLAIN)
+    assert "5 of 53 drafted tokens" in " ".join(text.split())
+    assert "5/53" in text
+
+
+def test_a_load_only() -> None:
+    a = rpcwire.analyze(capture("v7.0-llama-server"), until=0.1)
+    assert a.requests == []
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert "The load sent" in text
+    assert "No tokens were computed" in text
+
+
+def test_no_rpc(tmp_path: Path) -> None:
+    """Another protocol on another port: say what is there, and what to do."""
+    a = rpcwire.analyze(capture("v7.0-llama-server"), ports={80})
+    assert a.connections == []
+    assert a.capture.stream_bytes == 0
+    assert a.capture.other_connections == 13
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert "No ggml RPC was found in 3,169 packets" in text
+    assert "13 other TCP connections" in text
+    assert "If -p was given, leave it out" in text
+
+
+def test_an_empty_capture(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
+    text = analysis_text(rpcwire.analyze(str(empty)), PLAIN)
+    assert "no packets" in text
+
+
+def test_colour_only_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = rpcwire.analyze(capture("v7.0-output-local"))
+    coloured = analysis_text(a, Style(colour=True))
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == analysis_text(a, PLAIN)
+
+
+def test_when_colour_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert has_colour(Terminal())  # type: ignore[arg-type]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not has_colour(Terminal())  # type: ignore[arg-type]
+
+
+def test_model_beside_the_arithmetic() -> None:
+    a = rpcwire.analyze(capture("v7.0-two-servers"), gguf=_model())
+    assert a.model is not None
+    assert (a.model.hidden_size, a.model.boundaries) == (256, 2)
+    assert a.model.floor_bytes_per_token == 2 * 256 * 2
+    measured = (a.per_token.bytes_up or 0) + (a.per_token.bytes_down or 0)
+    assert a.model.measured_over_floor == pytest.approx(measured / 1024)
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert "The 16-bit floor, 2 x 256 x 2 boundaries, is 1.02 kB per token" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("v7.0-llama-server", 1), ("v7.0-output-local", 2), ("v7.0-qwen35-mtp", 1)]
+)
+def test_boundaries_of_a_run(name: str, count: int) -> None:
+    a = rpcwire.analyze(capture(name), gguf=_model())
+    assert a.model is not None
+    assert a.model.boundaries == count
+
+
+def test_another_model_is_noticed() -> None:
+    a = rpcwire.analyze(capture("v7.0-load-cold-snap400"), gguf=_model())
+    assert a.model is not None
+    assert any("is it the model that was run?" in note for note in a.model.notes)
+
+
+def _model() -> str:
+    return str(FOLDER / "micro-llama.header.gguf")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "-"), (0, "-"), (1, "1 B"), (999, "999 B"), (1000, "1.00 kB"), (12_398.7, "12.4 kB"),
+        (999_499, "999 kB"), (999_500, "1.00 MB"), (6_501_954, "6.50 MB"), (0.4, "0.40 B"),
+        (1 << 63, "9.22 EB"),
+    ],
+)  # fmt: skip
+def test_bytes(count: float | None, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+def test_other_units() -> None:
+    assert [number_text(v) for v in (None, 0, 0.0123, 0.5, 9.999, 12.34, 684.2, 12345)] == [
+        "-", "0", "0.012", "0.50", "10.0", "12.3", "684", "12,345",
+    ]  # fmt: skip
+    assert [ms_text(v) for v in (None, 0.016, 1.456, 12_345.0)] == [
+        "-",
+        "0.016 ms",
+        "1.46 ms",
+        "12.3 s",
+    ]
+    assert [seconds_text(v) for v in (0, 0.5, 1.5, 130, 7300)] == [
+        "-", "500 ms", "1.50 s", "2 min 10 s", "2 h 01 min",
+    ]  # fmt: skip
+    assert [share_text(p, 100) for p in (0, 0.4, 45)] == ["-", "< 1 %", "45 %"]
+
+
+def test_tables_leave_out_empty_columns() -> None:
+    assert (
+        table(("A", "B", "C"), [("x", "-", "1"), ("y", "-", "22")], PLAIN) == "A   C\nx   1\ny  22"
+    )
+
+
+def test_text_of_a_capture_steers_no_terminal() -> None:
+    assert printable("a\x1b[2Jb\x07") == "a?[2Jb?"
+
+
+def test_the_document_has_no_nan() -> None:
+    from rpcwire.analysis import plain
+
+    assert json.dumps(plain([float("nan"), float("inf"), 1.5]), allow_nan=False) == (
+        "[null, null, 1.5]"
+    )
