@@ -24,6 +24,10 @@ Roots = Callable[[int], int | None]
 
 CREDIBLE = 1 << 16
 _PAIRS = 16384
+# Packets looked at for one packet on trial, and flows it may be a sighting of: a flood of equal
+# packets must not cost more than any other.
+_LOOKS = 64
+_CANDIDATES = 4
 _EDGE = 8
 _MASK = 0xFFFFFFFF
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)
@@ -213,7 +217,7 @@ class Trial:
             same |= part & np.isin(recent.signature, known)
             self._checked[flow, swap] = packet.order
         same &= (recent.flow != own) & (recent.flow >= 0)
-        for i in np.flatnonzero(same).tolist():
+        for i in np.flatnonzero(same)[:_LOOKS].tolist():
             mine = self._seen.get(int(recent.signature[i]))
             flow = int(recent.flow[i])
             if mine is None or abs(mine.time_ns - int(recent.time_ns[i])) > self._limits.copy_ns:
@@ -221,6 +225,8 @@ class Trial:
             if root(flow) in (None, own):
                 continue
             key = (flow, mine.end ^ int(recent.end[i]))
+            if key not in self._matched and len(self._matched) >= _CANDIDATES:
+                continue
             self._matched.setdefault(key, set()).add(mine.signature)
             self._checked.setdefault(key, self._first_order())
 
