@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rpcwire.ggml.credible import CONVINCED, frame_points
 from rpcwire.ggml.dialect import DialectTracker
+from rpcwire.ggml.fields import fill
 from rpcwire.ggml.frame import DOWN, UP, Frame
 from rpcwire.ggml.framing import (
     CONTENT_LIMIT,
@@ -24,9 +25,7 @@ from rpcwire.ggml.framing import (
     RequestReader,
     ResponseReader,
 )
-from rpcwire.ggml.graph import parse_graph
 from rpcwire.ggml.pairing import MOST_WAITING, Pairing
-from rpcwire.ggml.tensor import TensorRecord
 from rpcwire.ggml.versions import (
     DIALECTS,
     HELLO_ID,
@@ -36,6 +35,7 @@ from rpcwire.ggml.versions import (
     RESPONSE_HEADER,
     Dialect,
     Shape,
+    with_hello,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 #: while requests are out of step.
 MOST_HELD = 4 << 20
 UNKNOWN = "UNKNOWN"
+_VERSION_SIZE = 3
+HELLO_NAME = "HELLO"
+#: Payload bytes of the answers to HELLO.
+HELLO_ANSWERS = frozenset(d.shapes[HELLO_ID].response for d in with_hello())
 
 
 Endpoint = tuple[str, int]
@@ -106,6 +110,7 @@ class RpcConnection:
         self._total = [0, 0]
         self._probing = [not captured for captured in tcp.start_captured]
         self._finished = False
+        self._hello_alone = False  # only the worker's side was captured, from its start
         for reader, probing in zip(self._up, self._probing, strict=True):
             if probing:
                 reader.lose()
@@ -286,14 +291,21 @@ class RpcConnection:
             if self._finished:
                 reader.finish_search()
             reader.run()
-            return reader.floor if not reader.searching and reader.tape.started else -1
+            if not reader.searching and reader.tape.started:
+                return reader.floor
+            return self._hello_answered(side) if self._finished else -1
+        return self._probe_start(side)
+
+    def _probe_start(self, side: int) -> int | None:
+        """The same where the stream's first bytes are at hand."""
+        reader = self._up[side]
         header, more = reader.tape.read(0, REQUEST_HEADER)
         if len(header) < REQUEST_HEADER:
             if not more and reader.tape.end:
                 self._probing[side] = True
                 reader.lose()
                 return self._probe(side)
-            return -1
+            return self._hello_answered(side) if self._finished else -1
         size = int.from_bytes(header[1:], "little")
         payload, _ = reader.tape.read(REQUEST_HEADER, min(size, HEAD_LIMIT))
         points = frame_points(header[0], size, payload, tuple(DIALECTS.values()))
@@ -303,6 +315,17 @@ class RpcConnection:
         if header[0] == HELLO_ID or points >= CONVINCED or self._seconded(side, header[0], size):
             return key
         return key if self._finished else -1
+
+    def _hello_answered(self, side: int) -> int:
+        """Key of the answer to HELLO, where only the worker's side was captured; or -1."""
+        if self._probing[1 - side] or self._up[side].tape.captured:
+            return -1
+        tape = self._down[1 - side].tape
+        answer, _ = tape.read(0, RESPONSE_HEADER + _VERSION_SIZE)
+        size = int.from_bytes(answer[:RESPONSE_HEADER], "little")
+        if len(answer) < RESPONSE_HEADER + _VERSION_SIZE or size not in HELLO_ANSWERS:
+            return -1
+        return tape.key_at(RESPONSE_HEADER) if tuple(answer[RESPONSE_HEADER:]) >= (1, 0, 0) else -1
 
     def _seconded(self, side: int, command: int, size: int) -> bool:
         """Whether the answer to a first request, or the next request, is there and fits it."""
@@ -322,13 +345,15 @@ class RpcConnection:
         self.state = State.RPC
         self.client_side = side
         up, down = self._up[side], self._down[1 - side]
-        if self._probing[side] or self._probing[1 - side]:
+        header, _ = up.tape.read(0, 1)
+        if self._probing[side] or self._probing[1 - side] or not header:
             self._pairing.loose = True
+        if self._probing[1 - side] or (self._probing[side] and up.tape.captured):
             down.lose()
-        if not self._probing[side]:
-            header, _ = up.tape.read(0, 1)
+        if not self._probing[side] and header:
             self.tracker.begin(hello=header[0] == HELLO_ID)
             up.dialects = self.tracker.candidates
+        self._hello_alone = not up.tape.captured
         for other in (self._up[1 - side], self._down[side]):
             other.tape.spans.clear()
 
@@ -422,7 +447,7 @@ class RpcConnection:
             frame.command = f"{UNKNOWN}_{command}"
             return
         frame.command = shape.name
-        _fill(frame, shape, dialect, payload, size)
+        fill(frame, shape, dialect, payload, size)
         if command == HELLO_ID:
             self._caps[UP] = any(payload)
         if tracker.only is not None and shape.name not in tracker.answered:
@@ -475,6 +500,9 @@ class RpcConnection:
 
     def _orphan(self, raw: Raw, key: int) -> None:
         raw.frame.command = UNKNOWN
+        if raw.frame.offset == 0 and self.requests == 0 and self._hello_alone:
+            raw.frame.command = HELLO_NAME
+            self.tracker.hello(raw.payload)
         self._finish_response(raw, max(key, raw.key))
 
     def _finish_response(self, raw: Raw, key: int) -> None:
@@ -503,36 +531,3 @@ class RpcConnection:
 def _in_order(raw: Raw) -> tuple[int, int, int, int]:
     """What frames are sorted by: when it was known, when it was complete, its place."""
     return raw.key, raw.last, raw.frame.direction, raw.frame.offset
-
-
-def _fill(frame: Frame, shape: Shape, dialect: Dialect, payload: bytes, size: int) -> None:
-    """Read the fields of a request's payload, as far as it was captured."""
-    have = len(payload)
-    at = shape.device_at
-    if at >= 0 and have >= 4:
-        frame.device = int.from_bytes(payload[at : at + 4], "little")
-    if shape.is_graph:
-        if have == size:
-            frame.graph = parse_graph(payload, dialect.layout, at == 0)
-        return
-    at = shape.tensor_at
-    if at < 0 or have < at + 8:
-        return
-    layout = dialect.layout
-    frame.tensor = record = TensorRecord(frame.head[at:], layout)
-    at = shape.offset_at
-    if at < 0 or have < at + 8:
-        return
-    offset = frame.data_offset = int.from_bytes(payload[at : at + 8], "little")
-    at = shape.data_at
-    if at >= 0:
-        frame.data_size = size - at
-        if have == size and have - at <= CONTENT_LIMIT:
-            frame.content = payload[at:]
-        return
-    at = shape.size_at
-    if at >= 0:
-        if have >= at + 8:
-            frame.data_size = int.from_bytes(payload[at : at + 8], "little")
-    else:  # SET_TENSOR_HASH names no size: it stands for the rest of the tensor
-        frame.data_size = max(0, record.nbytes - offset)

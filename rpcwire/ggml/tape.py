@@ -173,6 +173,7 @@ class Tape:
         self._before = (0, 0)  # absent bytes in the spans that were dropped
         self.latest = Packet(0, 0, 0, 0, 0)
         self.started = False
+        self.captured = False  # whether any byte ever was
         self.start = 0
 
     def add(self, span: Span) -> LoadedSpan | None:
@@ -185,6 +186,7 @@ class Tape:
             self.start = self.end = span.start
         self.spans.append(loaded)
         self.end = loaded.end
+        self.captured = self.captured or any(loaded.have)
         self.key = loaded.key[-1]
         self.latest = loaded.packet(-1)
         return loaded

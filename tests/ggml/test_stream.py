@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from wire import CAPTURES, Talk, Tcp, balanced, capture, decode, facts, seen
+from wire import CAPTURES, Piece, Talk, Tcp, balanced, capture, decode, facts, seen
 
 from rpcwire.ggml.stream import RpcConnection, State
 
@@ -152,6 +152,26 @@ def test_requests_alone() -> None:
         connection, frames = decode(talk)
         assert seen(frames) == [e for e in talk.expected if e[0] == 0]
         assert connection.protocol_source == "inferred"
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_responses_alone(proved: bool) -> None:
+    """Only the worker's side was captured: HELLO's answer shows what it is."""
+    for key in ("2.0.0", "7.0.0"):
+        talk = Talk(key)
+        talk.run()
+        pieces = talk.sides[0]
+        if proved:
+            pieces[:] = [Piece(b"", p.length, p.number, lost=True) for p in pieces]
+        else:
+            pieces.clear()
+        connection, frames = decode(talk)
+        assert connection.state is State.RPC
+        assert connection.protocol == key
+        down = [e for e in talk.expected if e[0] == 1]
+        assert [f.size for f in frames] == [e[2] for e in down]
+        assert [f.command for f in frames] == ["HELLO"] + ["UNKNOWN"] * (len(down) - 1)
+        balanced(connection, talk)
 
 
 def test_rdma_sync_byte_and_silence() -> None:
