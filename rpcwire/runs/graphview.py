@@ -38,7 +38,8 @@ _READERS: dict[tuple[str, int], str] = {
     ("ROPE_BACK", 1): "positions",
     ("FLASH_ATTN_EXT", 3): "kv_mask",
     ("SOFT_MAX", 1): "kv_mask",
-    ("SET_ROWS", 1): "kv_indices",
+    ("FLASH_ATTN_EXT", 1): "kv_state",  # a cache that the client holds
+    ("FLASH_ATTN_EXT", 2): "kv_state",
     ("MUL_MAT_ID", 2): "expert_ids",
 }
 
@@ -50,7 +51,8 @@ class GraphView:
     Attributes:
         inputs: role by tensor id, for every leaf in a compute buffer. Activations carry one of
             "activation", "activation_pair" (added to another input: an unadded residual),
-            "head_embedding", "head_hidden", settled by the step they arrive in.
+            "activation_branch" (only added to what this device computed), "activation_scale" (one
+            number a row), "head_embedding", "head_hidden", settled by the step they arrive in.
         compute_buffers, kv_buffers, recurrent_buffers: remote buffer pointers.
         rows: tokens in the batch; 0 when the graph does not tell.
         output_rows: rows whose logits it computes; -1 when the output layer is elsewhere.
@@ -111,6 +113,9 @@ class _Builder:
             r for r in self.node_rows if not flags_used or self.flags[r] & FLAG_COMPUTE
         ]
         self.flags_used = flags_used or any(f & FLAG_OUTPUT for f in self.flags)
+        ropes = [r for r in self.computed if self.op[r] == "ROPE"]
+        #: rows of the batch, as a ROPE shows them; 1 without one
+        self.rope_rows = self.ne[ropes[0]][2] if ropes else 1
         #: readers of a tensor among what is computed: id -> [(row of the reader, source slot)]
         self.readers: dict[int, list[tuple[int, int]]] = {}
         for r in self.computed:
@@ -129,6 +134,10 @@ class _Builder:
             and self.op[r] in ("CPY", "SET_ROWS", "SCALE", "SET")
             and self.buffer[r] not in self.compute_buffers
         }
+
+    def known(self, row: int) -> list[int]:
+        """Ids of a tensor's sources that the graph holds."""
+        return [s for s in self.src[row] if s in self.row]
 
     def base(self, tensor_id: int) -> int:
         """The row of the tensor that a chain of views and copies starts from."""
@@ -179,9 +188,27 @@ def _index_role(b: _Builder, reader: int) -> str:
     return "other_input" if _is_weight(b, base) else "output_ids"
 
 
-def _activation_role(b: _Builder, row: int, readers: list[tuple[int, int]]) -> str:
+def _row_index_role(b: _Builder, reader: int, logits: set[int]) -> str:
+    """SET_ROWS by these indices: into a cache, or (a sampler's bias) into scores."""
+    if b.buffer[reader] in b.written:
+        return "kv_indices"
+    return "sampling" if _from_logits(b, reader, logits) else "other_input"
+
+
+def _activation_role(
+    b: _Builder, row: int, readers: list[tuple[int, int]], logits: set[int]
+) -> str:
     ne = b.ne[row]
     for r, slot in readers:
+        if any(s != b.ids[row] and _from_logits(b, b.row[s], logits) for s in b.known(r)):
+            return "sampling"
+        if (
+            b.op[r] == "MUL"
+            and ne[1] > 1
+            and ne[2] == b.rope_rows
+            and (_weighs_experts(b, r, slot, ne))
+        ):
+            return "expert_out"
         if b.op[r] == "MUL_MAT" and ne[0] == ne[1] and ne[2] == 1 and ne[0] % 64 == 0:
             other = b.src[r][1 - slot] if len(b.src[r]) > 1 else 0
             if other in b.row and not _is_weight(b, b.row[other]):
@@ -192,10 +219,21 @@ def _activation_role(b: _Builder, row: int, readers: list[tuple[int, int]]) -> s
                 o = b.row[other]
                 if b.buffer[o] in b.compute_buffers and b.ne[o] == ne:
                     return "activation_pair"
-    return "activation"
+    if ne[0] == 1:
+        return "activation_scale"
+    added = all(b.op[r] in ("ADD", "ADD_ID") for r, _slot in readers)
+    return "activation_branch" if added else "activation"
 
 
-def _input_role(b: _Builder, row: int) -> str:
+def _weighs_experts(b: _Builder, reader: int, slot: int, ne: list[int]) -> bool:
+    """Whether a product weighs the experts' outputs [n_embd, experts used, rows]."""
+    if slot > 1 or len(b.src[reader]) < 2:
+        return False
+    other = b.row.get(b.src[reader][1 - slot])
+    return other is not None and b.ne[other][0] == 1 and b.ne[other][1:3] == ne[1:3]
+
+
+def _input_role(b: _Builder, row: int, logits: set[int]) -> str:
     readers = b.real_readers(b.ids[row])
     if not readers:
         return "unused_input"
@@ -205,9 +243,11 @@ def _input_role(b: _Builder, row: int) -> str:
             return role
         if b.op[r] == "GET_ROWS" and slot == 1:
             return _index_role(b, r)
+        if b.op[r] == "SET_ROWS" and slot == 1:
+            return _row_index_role(b, r, logits)
     if b.type[row] in INTEGER_TYPES:
         return "other_input"
-    return _activation_role(b, row, readers)
+    return _activation_role(b, row, readers, logits)
 
 
 def _head_inputs(b: _Builder, inputs: dict[int, str]) -> dict[int, str]:
@@ -272,7 +312,18 @@ def _from_logits(b: _Builder, row: int, logits: set[int]) -> bool:
     return False
 
 
-def _logits_rows(b: _Builder, hidden_size: int) -> set[int]:
+def _after_norm(b: _Builder, row: int) -> bool:
+    """Whether a product is all that reads a norm: the output layer, not a query or key."""
+    source = b.src[row][1]
+    if source not in b.row or len(b.readers.get(source, ())) > 1:
+        return False
+    r = b.row[source]
+    if b.op[r] == "MUL" and b.known(r):  # the norm's weights
+        r = b.row[b.known(r)[0]]
+    return b.op[r] in ("RMS_NORM", "NORM")
+
+
+def _logits_rows(b: _Builder) -> set[int]:
     """The output layer's product: weights times the last hidden state, flagged or read by none."""
     found: set[int] = set()
     for r in reversed(b.node_rows[-_WALK_LIMIT:]):
@@ -288,7 +339,7 @@ def _logits_rows(b: _Builder, hidden_size: int) -> set[int]:
                 break
             chain.append(nxt[0])
         flagged = any(b.flags[x] & FLAG_OUTPUT for x in chain)
-        terminal = not b.readers.get(b.ids[chain[-1]]) and b.ne[r][0] != hidden_size
+        terminal = not b.readers.get(b.ids[chain[-1]]) and _after_norm(b, r)
         if flagged or (not b.flags_used and terminal):
             found.update(chain)
             break
@@ -335,7 +386,8 @@ def build_view(graph: Graph) -> GraphView:
         and not b.view_src[r]
         and b.buffer[r] in b.compute_buffers
     ]
-    inputs = {b.ids[r]: _input_role(b, r) for r in leaves}
+    logits = _logits_rows(b)
+    inputs = {b.ids[r]: _input_role(b, r, logits) for r in leaves}
     is_shift = {b.op[r] for r in b.computed} - TRANSPARENT == {"ROPE"}
     if is_shift:  # works in place, so that no buffer is known as the compute buffer
         inputs = {
@@ -360,7 +412,6 @@ def build_view(graph: Graph) -> GraphView:
             if b.buffer[base] in b.written:
                 recurrent.add(b.buffer[base])
     kv = b.written - recurrent
-    logits = _logits_rows(b, hidden_size)
     # The common case, an activation that goes on to the next split, needs no entry.
     made = {
         b.ids[r]: _output_role(b, r, logits)

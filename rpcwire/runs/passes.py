@@ -71,8 +71,6 @@ class Context:
         passes: how many it has computed so far.
         cached: a cache of it is on a worker.
         first_use: its first pass that was no warm-up, -1 before.
-        enters_hidden: layers before the first remote one run on the client, so that what enters
-            is a hidden state, not the embeddings.
     """
 
     id: int
@@ -86,7 +84,6 @@ class Context:
     cached: bool = False
     first_use: int = -1
     alive: bool = True
-    enters_hidden: bool = False
     open: list[Pass] = field(default_factory=list)
 
 

@@ -15,6 +15,7 @@ _FIXED = {
     "head_embedding": "embedding_in",
     "head_hidden": "draft_hidden",
 }
+_PLAIN = ("activation", "activation_branch", "activation_scale")
 
 
 def activation_role(frame: Frame, p: Pass, step: Step) -> str:
@@ -24,11 +25,13 @@ def activation_role(frame: Frame, p: Pass, step: Step) -> str:
     computed from them); a later one takes what the step before handed on.
     """
     role = frame.role
-    if role != "activation":
+    if role not in _PLAIN:
         return _FIXED.get(role, role)
     if p.steps[0] is not step:
-        return "expert_out" if p.chose_experts else "hidden_in"
-    return "hidden_in" if p.context.enters_hidden else "embedding_in"
+        return "expert_out" if role == "activation_branch" and p.chose_experts else "hidden_in"
+    if step.enters_hidden:
+        return "hidden_in"
+    return "other_input" if role == "activation_scale" else "embedding_in"
 
 
 def read_role(role: str, has_draft: bool) -> str:

@@ -33,6 +33,8 @@ class Step:
             unknown. kv_len: padded cells the mask covers, 0 unknown.
         positions, cells, output_ids: int64 arrays, or None when not captured (or not there).
         mask: upload of the (first) mask, or None.
+        enters_hidden: more crosses than embeddings: layers before it ran elsewhere.
+        owner: the pass it belongs to.
     """
 
     connection_id: int
@@ -48,6 +50,7 @@ class Step:
     cells: np.ndarray | None = None
     output_ids: np.ndarray | None = None
     mask: Frame | None = None
+    enters_hidden: bool = False
     owner: Any = None
 
     @property
@@ -89,6 +92,9 @@ def make_step(
     else:
         for f, role in zip(inputs, input_roles(inputs), strict=True):
             f.role = role
+    roles = [f.role for f in inputs]
+    wide = roles.count("activation") + roles.count("activation_branch")
+    step.enters_hidden = wide > 1 or "activation_pair" in roles or "expert_out" in roles
     _read_inputs(step)
     return step
 
@@ -146,6 +152,6 @@ _CONTENTS: dict[str, Callable[[Step, Frame], None]] = {
     "output_ids": _output_ids,
     "kv_mask": _mask,
     **dict.fromkeys(
-        ("activation", "activation_pair", "head_embedding", "head_hidden"), _activation
+        ("activation", "activation_pair", "activation_branch", "head_embedding"), _activation
     ),
 }
