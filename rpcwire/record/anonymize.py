@@ -25,7 +25,13 @@ _POOLS: dict[tuple[int, bool], int] = {
 }
 _ENDPOINT = re.compile(rb"(RPC\d*\[)(.+?)(:\d+\])")
 #: Bytes that precede the network header and name hardware or processes, by link type.
-_HARDWARE = {1: [(0, 12)], 113: [(6, 14)], 276: [(12, 20)], 149: [(12, None)], 258: [(12, None)]}
+_HARDWARE: dict[int, list[tuple[int, int | None]]] = {
+    1: [(0, 12)],
+    113: [(6, 14)],
+    276: [(12, 20)],
+    149: [(12, None)],
+    258: [(12, None)],
+}
 _OFFER = 24
 
 
@@ -117,9 +123,7 @@ class Anonymizer:
                 self._name(out, name, payload + at, layout)
         return out
 
-    def _name(
-        self, out: dict[int, bytes], name: bytes, record: int, layout: TensorLayout
-    ) -> None:
+    def _name(self, out: dict[int, bytes], name: bytes, record: int, layout: TensorLayout) -> None:
         new = _ENDPOINT.sub(lambda m: m[1] + self.host(m[2].decode("latin-1")) + m[3], name)
         new = new.rstrip(b"\0")
         if new != name.rstrip(b"\0"):

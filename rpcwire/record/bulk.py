@@ -42,9 +42,7 @@ class Joined:
         return (self.start + self.size) & _MASK
 
 
-def join(
-    index: Index, seq: Index, size: Index, time_ns: Index, cuts: Index
-) -> list[Joined]:
+def join(index: Index, seq: Index, size: Index, time_ns: Index, cuts: Index) -> list[Joined]:
     """Join packets of one direction, in order of capture.
 
     Args:
@@ -88,7 +86,8 @@ def ack_ends(acks: Index, seq: Index, size: Index) -> Index:
 
     Args:
         acks: int64[m], acknowledgement numbers.
-        seq, size: int64[n], of packets in order.
+        seq: int64[n], sequence numbers of packets in order.
+        size: int64[n], their payload bytes.
     """
     origin = int(seq[0])
     ends = np.sort((seq + size - origin) & _MASK)

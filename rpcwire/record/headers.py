@@ -26,7 +26,7 @@ class Header:
     @property
     def seq(self) -> int:
         """Sequence number of the first payload byte."""
-        (seq,) = struct.unpack_from(">I", self.raw, self.tcp + 4)
+        seq = int.from_bytes(self.raw[self.tcp + 4 : self.tcp + 8], "big")
         return (seq + bool(self.raw[self.tcp + 13] & SYN)) & _MASK
 
     def segment(self, skip: int, size: int, *, first: bool = True, last: bool = True) -> bytes:
@@ -48,7 +48,7 @@ class Header:
             flags &= ~SYN
         if not last:
             flags &= ~(FIN | PSH)
-        seq = struct.unpack_from(">I", out, self.tcp + 4)[0] + skip
+        seq = int.from_bytes(out[self.tcp + 4 : self.tcp + 8], "big") + skip
         seq += bool(self.raw[self.tcp + 13] & SYN) and not first
         struct.pack_into(">I", out, self.tcp + 4, seq & _MASK)
         out[self.tcp + 13] = flags
@@ -91,7 +91,8 @@ def find_tcp(raw: bytes, seq: int, ports: tuple[int, int]) -> int:
         ports: source and destination port.
     """
     front = struct.pack(">HHI", *ports, seq)
-    for size in (32, 20, *range(24, 64, 4)):
+    sizes: tuple[int, ...] = (32, 20, *range(24, 64, 4))
+    for size in sizes:
         at = len(raw) - size
         if at >= 0 and raw[at + 12] >> 4 == size >> 2 and raw.startswith(front, at):
             return at

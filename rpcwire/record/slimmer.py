@@ -218,9 +218,7 @@ class Slimmer:
         patches = self._anonymizer.names(frame) if self._anonymizer else {}
         self._stream(cast("Connection", rpc.tcp), side).add(frame, patches)
 
-    def _open_frame(
-        self, stream: Stream, rpc: RpcConnection, side: int, spans: list[Span]
-    ) -> None:
+    def _open_frame(self, stream: Stream, rpc: RpcConnection, side: int, spans: list[Span]) -> None:
         """Find the stretch of data of a frame that has begun and is not complete."""
         end = rpc.skip_until(side)
         if not spans or end <= spans[-1].end or stream.bulk[1] == end:
@@ -296,9 +294,7 @@ class Slimmer:
             held, direction = late
             direction.connection, direction.stream = connection, stream
             at = (_low(connection, side, int(starts[k])) - held.header.seq) & 0xFFFFFFFF
-            held.pieces.append(
-                Piece(stream, int(starts[k]), int(ends[k]), at, int(span.have[k]))
-            )
+            held.pieces.append(Piece(stream, int(starts[k]), int(ends[k]), at, int(span.have[k])))
 
     @staticmethod
     def _place_in(now: _Now, i: int, connection: Connection, side: int, start: int) -> int:
@@ -504,4 +500,3 @@ def _peek(spans: list[Span], offset: int, size: int) -> bytes:
             at = int(span.source[k]) + offset - start
             return span.data[at : at + max(have, 0)].tobytes()
     return b""
-

@@ -83,16 +83,14 @@ class Stream:
                 self._frames[k] = None
         self._open = first
         if n:
-            self.resolved = max(
-                self.resolved, self._starts[first] if first < n else self._ends[-1]
-            )
+            self.resolved = max(self.resolved, self._starts[first] if first < n else self._ends[-1])
 
     def forget(self) -> None:
         """No packet waits any more: forget old decisions, but for late packets."""
         surplus = self._open - _REMEMBERED
         if surplus > _REMEMBERED:
             for column in (self._starts, self._keeps, self._ends, self._frames, self._patches):
-                del column[:surplus]  # type: ignore[attr-defined]
+                del column[:surplus]
             self._open -= surplus
 
     def drop_all(self) -> None:
@@ -132,7 +130,8 @@ class Stream:
         """Whether pieces [start, end) are dropped whole, as far as is decided.
 
         Args:
-            start, end: int64[n], stream offsets.
+            start: int64[n], stream offsets of the first bytes.
+            end: int64[n], stream offsets behind the last ones.
         """
         out: Mask = (start >= self.bulk[0]) & (end <= self.bulk[1])
         if self._starts:

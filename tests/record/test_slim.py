@@ -1,0 +1,163 @@
+"""Slim captures read like the full ones, and hold nothing of what was said."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from rpcwire.capture.reader import read_segments
+from rpcwire.errors import CaptureError, UsageError
+from rpcwire.ggml.frame import Frame
+from rpcwire.record.slimfile import SlimFile
+from rpcwire.record.slimming import slim
+from rpcwire.session import Session
+
+from .books import PARTS, books
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+NAMES = sorted(p.name for p in CAPTURES.glob("*.pcap.gz"))
+#: One of each kind: what the rest adds is more of the same, at the price of seconds.
+CHOSEN = [
+    n for n in NAMES
+    if re.match(r"v(2.0.0-llama-bench|4.0.1|7.0-(link|load|mtp-partial|qwen35-plain|two))", n)
+]  # fmt: skip
+
+
+def slimmed(raw: bytes, *, anonymize: bool = False, step: int = 1 << 20) -> bytes:
+    out = BytesIO()
+    target = SlimFile(out, anonymize=anonymize)
+    for at in range(0, len(raw), step):
+        target.feed(raw[at : at + step])
+    target.finish()
+    return out.getvalue()
+
+
+def full(name: str) -> bytes:
+    with gzip.open(CAPTURES / name) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_same_books_and_meaning(name: str) -> None:
+    raw = full(name)
+    out = slimmed(raw)
+    before, after = books(raw), books(out)
+    for part in PARTS:
+        assert after[part] == before[part], part
+    assert len(out) < 0.55 * len(raw)
+    assert after["truncated"] > before["truncated"]
+
+
+def test_pieces_of_any_size_give_the_same_records() -> None:
+    raw = full("v7.0-load-cold-snap400.pcap.gz")
+    assert books(slimmed(raw, step=4096))["frames"] == books(slimmed(raw))["frames"]
+
+
+def test_slimming_twice_changes_nothing() -> None:
+    once = slimmed(full("v7.0-two-servers.pcap.gz"))
+    twice = slimmed(once)
+    assert books(twice)["frames"] == books(once)["frames"]
+    assert books(twice)["health"].captured_bytes == books(once)["health"].captured_bytes
+
+
+def secrets(raw: bytes) -> list[bytes]:
+    """16 bytes from the middle of everything that must not be told, where it is no mere pattern."""
+    found: list[bytes] = []
+    told = {"weights", "embedding_in", "unused_input", "logits", "hidden_out", "hidden_in",
+            "sampling", "draft_hidden", "kv_state", "recurrent_state"}  # fmt: skip
+
+    contents: dict[Frame, bytes] = {}
+    session = Session(on_frame=lambda f: roles.append(f))
+    roles: list[Frame] = []
+    keep = session.run.feed
+
+    def remember(frame: Frame) -> None:
+        if frame.content:
+            contents[frame] = frame.content
+        keep(frame)
+
+    session.run.feed = remember  # type: ignore[method-assign]
+    for batch in read_segments([BytesIO(raw)]):
+        session.feed(batch)
+    session.finish()
+    for frame in roles:
+        data = contents.get(frame, b"")
+        middle = data[len(data) // 2 :][:16]
+        moved = frame.direction == 0 or frame.command == "GET_TENSOR"
+        if frame.role in told and moved and len(set(middle)) >= 12:
+            found.append(middle)
+    return found
+
+
+@pytest.mark.parametrize("name", ["v7.0-mtp-partial.pcap.gz", "v4.0.1-llama-server.pcap.gz"])
+def test_no_contents_are_left(name: str) -> None:
+    raw = full(name)
+    wanted = secrets(raw)
+    assert len(wanted) > 50
+    out = slimmed(raw)
+    assert sum(secret in raw for secret in wanted) > 0.5 * len(wanted)  # the others straddle packets
+    assert not [secret for secret in wanted if secret in out]
+
+
+def test_anonymous_names_no_address() -> None:
+    raw = full("v7.0-link-1gbe.pcap.gz")
+    assert b"10.77.0." in raw
+    out = slimmed(raw, anonymize=True)
+    assert b"10.77.0." not in out
+    assert bytes([10, 77, 0]) not in re.sub(rb"[^\x00-\x7f]", b"", out)
+    before, after = books(raw), books(out)
+    for part in PARTS:
+        assert after[part] == before[part], part
+
+
+def test_joins_a_load_to_few_records() -> None:
+    out = books(slimmed(full("v7.0-link-1gbe.pcap.gz")))
+    assert out["health"].packets < 4000  # of 9,374 packets of 1,448 bytes
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_tshark_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "slim.pcapng"
+    path.write_bytes(slimmed(full("v7.0-link-1gbe.pcap.gz")))
+    done = subprocess.run(
+        ["tshark", "-r", path, "-T", "fields", "-e", "tcp.len", "-Y", "tcp.analysis.lost_segment"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == ""
+    done = subprocess.run(
+        ["tshark", "-r", path, "-T", "fields", "-e", "tcp.len", "-e", "tcp.srcport"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    total = sum(int(length) for length, _ in rows if length)
+    assert total == sum(sum(s[0]) for s in books(path)["streams"])
+
+
+def test_refuses_what_is_no_capture(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"hello, this is text")
+    with pytest.raises(CaptureError, match="not a capture"):
+        slim(bad, tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+    with pytest.raises(UsageError, match="overwritten"):
+        slim(bad, bad)
+    with pytest.raises(CaptureError, match="cannot read"):
+        slim(tmp_path / "none", tmp_path / "out")
+
+
+def test_without_memory_it_drops_rather_than_grows() -> None:
+    raw = full("v7.0-two-servers.pcap.gz")
+    out = BytesIO()
+    target = SlimFile(out, most_held=1000)
+    for at in range(0, len(raw), 4096):
+        target.feed(raw[at : at + 4096])
+    target.finish()
+    assert target.slimmer.hurried
+    after = books(out.getvalue())
+    assert [s[0] for s in after["streams"]] == [s[0] for s in books(raw)["streams"]]
