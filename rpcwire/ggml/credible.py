@@ -255,7 +255,9 @@ def header_offsets(span: LoadedSpan, start: int, stop: int, before: bytes) -> li
     if len(joined) < REQUEST_HEADER:
         return []
     n = len(joined) - REQUEST_HEADER + 1
-    hits = np.flatnonzero(joined[8 : 8 + n] == 0)
+    # Zeros are common and no header begins with two: command 0 has a payload of 8 or 12 bytes.
+    some = (joined[:n] | joined[1 : 1 + n]) != 0
+    hits = np.flatnonzero(some & (joined[8 : 8 + n] == 0))
     hits = hits[(joined[hits] < ID_LIMIT) & (joined[hits + 6] == 0) & (joined[hits + 7] == 0)]
     if not len(hits):
         return []
