@@ -26,7 +26,7 @@ def command(source: str, target: str, anonymize: bool) -> None:
 
     with ProgressLine() as progress:
         done = slim(source, target, anonymize=anonymize, progress=progress)
-    health = done.slimmer.health
+    health = done.core.health
     click.echo(
         f"{target}: {bytes_text(done.written)} of {bytes_text(health.captured_bytes)}", err=True
     )

@@ -141,6 +141,15 @@ class Slimmer:
         """Packets written before it was known what of them is kept; they lost their payload."""
         return self._out.hurried
 
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said at the end of a slim file."""
+        health = self.health
+        lines = [f"slimmed from {health.packets:,} packets, {health.wire_bytes:,} bytes on the wire"]
+        if self.hurried:
+            lines.append(f"{self.hurried:,} packets lost payload for want of memory")
+        return lines
+
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of a capture file.
 

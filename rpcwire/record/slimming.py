@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from rpcwire.capture.source import STDIN
 from rpcwire.errors import CaptureError, UsageError
-from rpcwire.record.slimfile import SlimFile
+from rpcwire.record.capturefile import CaptureFile
 
 _READ_BYTES = 1 << 20
 
@@ -23,7 +23,7 @@ def slim(
     *,
     anonymize: bool = False,
     progress: Progress | None = None,
-) -> SlimFile:
+) -> CaptureFile:
     """Write the slim form of a capture.
 
     Args:
@@ -67,12 +67,12 @@ def _same(source: str | Path, target: str | Path) -> bool:
     return Path(target).exists() and Path(source).exists() and os.path.samefile(source, target)
 
 
-def _slim_file(out: BinaryIO, source: str | Path, anonymize: bool) -> SlimFile:
+def _slim_file(out: BinaryIO, source: str | Path, anonymize: bool) -> CaptureFile:
     name = "standard input" if source == STDIN else str(source)
-    return SlimFile(out, name=name, anonymize=anonymize)
+    return CaptureFile(out, name=name, anonymize=anonymize)
 
 
-def _copy(stream: BinaryIO, target: SlimFile, progress: Progress | None, total: int) -> None:
+def _copy(stream: BinaryIO, target: CaptureFile, progress: Progress | None, total: int) -> None:
     read = 0
     while chunk := stream.read(_READ_BYTES):
         target.feed(chunk)

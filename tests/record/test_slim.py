@@ -14,7 +14,7 @@ import pytest
 from rpcwire.capture.reader import read_segments
 from rpcwire.errors import CaptureError, UsageError
 from rpcwire.ggml.frame import Frame
-from rpcwire.record.slimfile import SlimFile
+from rpcwire.record.capturefile import CaptureFile
 from rpcwire.record.slimming import slim
 from rpcwire.session import Session
 
@@ -31,7 +31,7 @@ CHOSEN = [
 
 def slimmed(raw: bytes, *, anonymize: bool = False, step: int = 1 << 20) -> bytes:
     out = BytesIO()
-    target = SlimFile(out, anonymize=anonymize)
+    target = CaptureFile(out, anonymize=anonymize)
     for at in range(0, len(raw), step):
         target.feed(raw[at : at + step])
     target.finish()
@@ -154,10 +154,10 @@ def test_refuses_what_is_no_capture(tmp_path: Path) -> None:
 def test_without_memory_it_drops_rather_than_grows() -> None:
     raw = full("v7.0-two-servers.pcap.gz")
     out = BytesIO()
-    target = SlimFile(out, most_held=1000)
+    target = CaptureFile(out, most_held=1000)
     for at in range(0, len(raw), 4096):
         target.feed(raw[at : at + 4096])
     target.finish()
-    assert target.slimmer.hurried
+    assert any("for want of memory" in remark for remark in target.core.remarks)
     after = books(out.getvalue())
     assert [s[0] for s in after["streams"]] == [s[0] for s in books(raw)["streams"]]
