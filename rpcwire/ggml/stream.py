@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from rpcwire.ggml.credible import CONVINCED, frame_points
+from rpcwire.ggml.credible import CONVINCED, LOOK_AHEAD, frame_points
 from rpcwire.ggml.dialect import DialectTracker
 from rpcwire.ggml.fields import fill
 from rpcwire.ggml.frame import DOWN, UP, Frame
@@ -251,7 +251,9 @@ class RpcConnection:
         if self.state is State.UNDECIDED:
             self._decide()
         if self.state is not State.RPC:
-            self.state = State.OTHER if any(self._total) else State.UNDECIDED
+            if any(self._total):
+                self.state = State.OTHER
+                self._up, self._down = [], []
             return []
         self._up[self.client_side].finish()
         self._down[1 - self.client_side].finish()
@@ -312,9 +314,12 @@ class RpcConnection:
         if points is None:
             return None
         key = reader.tape.key_at(REQUEST_HEADER - 1)
-        if header[0] == HELLO_ID or points >= CONVINCED or self._seconded(side, header[0], size):
+        if header[0] == HELLO_ID or points >= CONVINCED - 1:
             return key
-        return key if self._finished else -1
+        seconded = self._seconded(side, header[0], size)
+        if seconded is None and not self._finished:
+            return -1 if reader.tape.end < LOOK_AHEAD else None
+        return None if seconded is False else key
 
     def _hello_answered(self, side: int) -> int:
         """Key of the answer to HELLO, where only the worker's side was captured; or -1."""
@@ -327,8 +332,8 @@ class RpcConnection:
             return -1
         return tape.key_at(RESPONSE_HEADER) if tuple(answer[RESPONSE_HEADER:]) >= (1, 0, 0) else -1
 
-    def _seconded(self, side: int, command: int, size: int) -> bool:
-        """Whether the answer to a first request, or the next request, is there and fits it."""
+    def _seconded(self, side: int, command: int, size: int) -> bool | None:
+        """Whether the answer to a first request, or the next request, fits it; None: not there."""
         answer, _ = self._down[1 - side].tape.read(0, RESPONSE_HEADER)
         shapes = [d.shapes[command] for d in DIALECTS.values() if command in d.shapes]
         if len(answer) == RESPONSE_HEADER:
@@ -336,7 +341,7 @@ class RpcConnection:
         at = REQUEST_HEADER + size
         header, _ = self._up[side].tape.read(at, REQUEST_HEADER)
         if len(header) < REQUEST_HEADER:
-            return False
+            return None
         size = int.from_bytes(header[1:], "little")
         return frame_points(header[0], size, b"", tuple(DIALECTS.values())) is not None
 

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire import Conversation, Piece, Talk, Tcp, balanced, capture, decode, facts
+from wire import Conversation, Piece, Talk, Tcp, balanced, capture, decode, facts, span
 
 from rpcwire.ggml.frame import Frame
 from rpcwire.ggml.stream import RpcConnection, State
@@ -278,6 +278,18 @@ def test_other_protocols_are_not_taken_for_rpc(name: str, started: bool) -> None
     connection, frames = decode(talk, Tcp(started, (started, started)), list(range(0, 300, 7)))
     assert connection.state is State.OTHER
     assert frames == []
+
+
+def test_first_header_that_nothing_seconds_is_not_waited_for_forever() -> None:
+    for first, then in ((b"\x01" + bytes(8), b"\xff" * 9), (b"\x06\0\0\0\0\x01\0\0\0", b"")):
+        connection = RpcConnection(Tcp())
+        at = 0
+        for number in range(40):
+            raw = first + then if number == 0 else b"\xff" * 65_536
+            connection.feed(0, span([Piece(raw, len(raw), number + 1)], at))
+            connection.settle(number + 1)
+            at += len(raw)
+        assert connection.state is State.OTHER
 
 
 @few
