@@ -6,11 +6,13 @@ a script; docs/api.md shows them at work. What is imported here is loaded when i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  #: as type checkers know it; importing typing would cost start-up time
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from rpcwire.analysis import Analysis, analyze
     from rpcwire.errors import CaptureError, ModelError, RpcwireError, UsageError
     from rpcwire.tables import read_frames, read_passes

@@ -20,6 +20,7 @@ from rpcwire.analysis import (
     WorkerInfo,
 )
 from rpcwire.boundaries import BoundaryCounter, model_info
+from rpcwire.errors import ModelError
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
@@ -70,7 +71,11 @@ def _read_model(gguf: str | Path | None) -> Model | None:
         return None
     from rpcwire.models.gguf import read_gguf
 
-    return read_gguf(gguf)
+    try:
+        return read_gguf(gguf)
+    except ModelError as error:
+        name = Path(gguf).name
+        raise ModelError(str(error) if name in str(error) else f"{gguf}: {error}") from error
 
 
 @dataclass

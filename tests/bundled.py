@@ -6,8 +6,12 @@ import json
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import rpcwire
+from rpcwire import Analysis
 
 FOLDER = Path(__file__).parent.parent / "captures"
 CAPTURES = sorted(FOLDER.glob("*.pcap.gz"))
@@ -23,6 +27,12 @@ def told(name: str) -> dict[str, Any]:
     """What the programs reported of a run."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return found
+
+
+@cache
+def analysis(name: str) -> Analysis:
+    """The accounts of a capture; read once for all tests, so not to be changed."""
+    return rpcwire.analyze(capture(name))
 
 
 def counts(name: str) -> list[tuple[int | None, ...]]:

@@ -63,9 +63,7 @@ def run(arguments: list[str]) -> int:
     try:
         status = group.main(arguments, prog_name="rpcwire", standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click ends the process where a pipe is closed
         return _hang_up()
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")

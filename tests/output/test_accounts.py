@@ -9,18 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from bundled import NAMES, capture, counts, told, tshark
-
-import rpcwire
-from rpcwire import Analysis
-
-_DONE: dict[str, Analysis] = {}
-
-
-def analysis(name: str) -> Analysis:
-    if name not in _DONE:
-        _DONE[name] = rpcwire.analyze(capture(name))
-    return _DONE[name]
+from bundled import NAMES, analysis, counts, told, tshark
 
 
 def schema(name: str) -> dict[str, Any]:

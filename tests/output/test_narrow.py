@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bundled import NAMES, capture, told
+from bundled import NAMES, analysis, capture, told
 
 import rpcwire
 from rpcwire import Analysis, UsageError
@@ -18,7 +18,7 @@ def both(rows: object) -> int:
 
 @pytest.mark.parametrize("name", [TWO, "v7.0-qwen35-mtp", "v7.0-two-servers"])
 def test_parts_add_up(name: str) -> None:
-    whole = rpcwire.analyze(capture(name))
+    whole = analysis(name)
     middle = whole.requests[0].start_s + 0.02
     parts = [
         rpcwire.analyze(capture(name), until=middle),
@@ -35,7 +35,7 @@ def test_parts_add_up(name: str) -> None:
 
 
 def test_a_window_around_everything_changes_nothing() -> None:
-    whole, framed = rpcwire.analyze(capture(TWO)), rpcwire.analyze(capture(TWO), since=0, until=1e9)
+    whole, framed = analysis(TWO), rpcwire.analyze(capture(TWO), since=0, until=1e9)
     framed.capture.notes = whole.capture.notes
     assert framed.to_dict() == whole.to_dict()
 
@@ -52,7 +52,7 @@ def test_one_request() -> None:
 
 
 def test_requests_share_out_all_of_decode() -> None:
-    whole = rpcwire.analyze(capture(TWO))
+    whole = analysis(TWO)
     each = [rpcwire.analyze(capture(TWO), request=n) for n in (1, 2)]
     assert sum(_up(a) for a in each) == _up(whole)
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from bundled import FOLDER, NAMES, capture
+from bundled import FOLDER, NAMES, analysis, capture
 
 import rpcwire
 from rpcwire.output.analysis_text import analysis_text
@@ -20,14 +20,14 @@ PLAIN = Style()
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_fits_eighty_columns(name: str, verbose: int) -> None:
-    text = analysis_text(rpcwire.analyze(capture(name)), PLAIN, verbose=verbose)
+    text = analysis_text(analysis(name), PLAIN, verbose=verbose)
     assert max(map(len, text.splitlines())) <= 80
     assert "\x1b" not in text
     assert text.startswith("llama.cpp RPC ")
 
 
 def test_the_answer_comes_first() -> None:
-    text = analysis_text(rpcwire.analyze(capture("v7.0-two-servers")), PLAIN)
+    text = analysis_text(analysis("v7.0-two-servers"), PLAIN)
     answer = " ".join(text.split("\n\n")[0].split())
     assert "2 workers (127.0.0.1:50052, 127.0.0.1:50053)" in answer
     assert "167 prompt tokens computed and 24 generated" in answer
@@ -39,7 +39,7 @@ def test_the_answer_comes_first() -> None:
 
 
 def test_drafts_are_told() -> None:
-    text = analysis_text(rpcwire.analyze(capture("v7.0-qwen35-mtp")), PLAIN)
+    text = analysis_text(analysis("v7.0-qwen35-mtp"), PLAIN)
     assert "5 of 53 drafted tokens" in " ".join(text.split())
     assert "5/53" in text
 
@@ -72,7 +72,7 @@ def test_an_empty_capture(tmp_path: Path) -> None:
 
 
 def test_colour_only_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    a = rpcwire.analyze(capture("v7.0-output-local"))
+    a = analysis("v7.0-output-local")
     coloured = analysis_text(a, Style(colour=True))
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[\d*m", "", coloured) == analysis_text(a, PLAIN)
