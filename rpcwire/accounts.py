@@ -200,8 +200,9 @@ class _Accounts:
 
     def _connections(self) -> list[ConnectionInfo]:
         found = []
+        totals = self.totals.by_connection()
         for c in self.rpc:
-            counted = self.totals.connections.get(c.tcp.id)
+            counted = totals.get(c.tcp.id)
             if counted is None and self.watch.narrow is not None:
                 continue
             found.append(
@@ -211,9 +212,9 @@ class _Accounts:
                     server=c.server,
                     protocol=c.rpc.protocol,
                     protocol_source=c.rpc.protocol_source,
-                    requests=counted.count if counted else 0,
-                    bytes_up=counted.tally.up if counted else 0,
-                    bytes_down=counted.tally.down if counted else 0,
+                    requests=counted.requests if counted else 0,
+                    bytes_up=counted.up if counted else 0,
+                    bytes_down=counted.down if counted else 0,
                 )
             )
         return found
@@ -227,7 +228,7 @@ class _Accounts:
     def _worker(self, server: str, links: list[Seen]) -> WorkerInfo:
         ids = {c.tcp.id for c in links}
         shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
-        tallies = [t.tally for i in ids if (t := self.totals.connections.get(i)) is not None]
+        tallies = [t for i, t in self.totals.by_connection().items() if i in ids]
         path = self.paths[links[0].rpc.server]
         longest = max(links, key=lambda c: c.payload)
         return WorkerInfo(
@@ -247,8 +248,8 @@ class _Accounts:
 
     def _commands(self) -> list[CommandInfo]:
         found = [
-            CommandInfo(name, c.count, c.tally.up, c.tally.down, c.response.summary_ms())
-            for name, c in self.totals.commands.items()
+            CommandInfo(name, c.tally.requests, c.tally.up, c.tally.down, c.response.summary_ms())
+            for name, c in self.totals.by_command().items()
         ]
         return sorted(found, key=lambda c: -(c.bytes_up + c.bytes_down))
 
@@ -271,8 +272,9 @@ class _Accounts:
 
     def _roles(self) -> list[RoleInfo]:
         found = []
+        generation = self.totals.by_role(tokens=True)
         for role, tally in self.totals.by_role().items():
-            part = self.totals.generation.get(role)
+            part = generation.get(role)
             up, down = (part.up, part.down) if part else (0, 0)
             found.append(
                 RoleInfo(
@@ -308,7 +310,7 @@ class _Accounts:
         return found
 
     def _per_token(self) -> PerToken:
-        parts = self.totals.generation.values()
+        parts = self.totals.by_role(tokens=True).values()
         time = token_time(self.totals, self.generating, self.paths)
         used = [
             path

@@ -233,6 +233,7 @@ class Client:
     def _upload(self, link: Link, frame: Frame) -> None:
         tensor = frame.tensor
         buffer = tensor.buffer if tensor is not None else 0
+        frame.tensor_id = tensor.id if tensor is not None else 0
         if buffer in link.caches:
             self._move_state(link, frame, restoring=True)
         elif buffer in link.weights and buffer not in link.compute:
@@ -307,7 +308,7 @@ class Client:
             ]
         taken = []
         for f in uploads:
-            if f.tensor is not None and f.tensor.id in view.inputs:
+            if f.tensor_id in view.inputs:
                 taken.append(f)
             elif not self._left_over(link, f, f.tensor is None or f.tensor.buffer in view.weights):
                 link.uploads.append(f)

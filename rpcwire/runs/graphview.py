@@ -202,12 +202,7 @@ def _activation_role(
     for r, slot in readers:
         if any(s != b.ids[row] and _from_logits(b, b.row[s], logits) for s in b.known(r)):
             return "sampling"
-        if (
-            b.op[r] == "MUL"
-            and ne[1] > 1
-            and ne[2] == b.rope_rows
-            and (_weighs_experts(b, r, slot, ne))
-        ):
+        if b.op[r] == "MUL" and 1 < ne[1] != b.rope_rows and _weighs_experts(b, r, slot, ne):
             return "expert_out"
         if b.op[r] == "MUL_MAT" and ne[0] == ne[1] and ne[2] == 1 and ne[0] % 64 == 0:
             other = b.src[r][1 - slot] if len(b.src[r]) > 1 else 0

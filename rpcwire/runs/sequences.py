@@ -133,6 +133,10 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
         return [Block(0, n, -1, _count(outputs, 0, n), 0)]
     positions = p.positions
     n = len(positions)
+    if n == 1:
+        streams = _streams(p, n)
+        stream = int(streams[0]) if streams is not None else 0
+        return [Block(0, 1, int(positions[0]), _count(outputs, 0, 1), stream)]
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
     streams = _streams(p, n)
     cuts = {0, *breaks.tolist()}

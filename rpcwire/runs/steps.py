@@ -88,7 +88,7 @@ def make_step(
     step = Step(connection_id, graph.device, graph, view, inputs)
     if view is not None:
         for f in inputs:
-            f.role = view.inputs.get(f.tensor.id, "other_input")
+            f.role = view.inputs.get(f.tensor_id, "other_input")
     else:
         for f, role in zip(inputs, input_roles(inputs), strict=True):
             f.role = role

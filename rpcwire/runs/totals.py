@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from rpcwire.ggml.frame import UP
 from rpcwire.runs.words import GENERATION, PHASES, ROLES
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.stream import RpcConnection
 
 _RESERVOIR = 4096
 
 
 @dataclass(slots=True)
 class Tally:
-    """Bytes up and down, and frames."""
+    """Bytes up and down, frames of both directions, and requests among them."""
 
     up: int = 0
     down: int = 0
     frames: int = 0
-
-    def add(self, frame: Frame) -> None:
-        """Count one frame."""
-        if frame.direction == UP:
-            self.up += frame.bytes
-        else:
-            self.down += frame.bytes
-        self.frames += 1
+    requests: int = 0
 
     def plus(self, other: Tally) -> None:
         """Add another tally to this one."""
         self.up += other.up
         self.down += other.down
         self.frames += other.frames
+        self.requests += other.requests
 
 
 @dataclass(slots=True)
@@ -92,13 +87,12 @@ class Distribution:
         }
 
 
-@dataclass
+@dataclass(slots=True)
 class CommandTotals:
-    """One command: requests, bytes and response times."""
+    """One command: its frames and response times."""
 
-    count: int = 0
-    tally: Tally = field(default_factory=Tally)
-    response: Distribution = field(default_factory=Distribution)
+    tally: Tally
+    response: Distribution
 
 
 #: Commands that a worker answers at once: their response time is the path's round trip.
@@ -139,92 +133,111 @@ class WorkerTimes:
         self.rates = (Distribution(), Distribution())
 
 
+class _Account:
+    """What the totals remember of one connection."""
+
+    __slots__ = ("id", "submitted_ns", "worker")
+
+    def __init__(self, connection_id: int, worker: WorkerTimes) -> None:
+        self.id = connection_id
+        self.worker = worker
+        self.submitted_ns = 0  #: end of a graph that was not waited for yet
+
+
+class _Key(NamedTuple):
+    """What a frame is counted under; `tokens`: it counts per generated token."""
+
+    phase: str
+    role: str
+    command: str
+    connection_id: int
+    tokens: bool
+
+
 class Totals:
-    """Counts frames as they are released: once each, when phase and role are known."""
+    """Counts frames as they are released: once each, when phase and role are known.
+
+    Attributes:
+        phases: what each phase has besides bytes.
+        workers: times by worker.
+        generation_trips: round trips that count per generated token.
+    """
 
     def __init__(self) -> None:
         self.phases: dict[str, PhaseTotals] = {p: PhaseTotals() for p in PHASES}
-        self.cells: dict[tuple[str, str], Tally] = {}
-        self.generation: dict[str, Tally] = {}  #: by role, what counts per token
-        self.generation_trips = 0
-        self.commands: dict[str, CommandTotals] = {}
-        self.connections: dict[int, CommandTotals] = {}
         self.workers: dict[tuple[str, int], WorkerTimes] = {}
-        self._submitted: dict[int, int] = {}  #: by connection, end of a graph not waited for yet
+        self.generation_trips = 0
+        self._tallies: dict[tuple[str, str, str, int, bool], Tally] = {}
+        self._responses: dict[str, Distribution] = {}
+        self._accounts: dict[RpcConnection, _Account] = {}
         self._waited_until = 0
         self._last_phase = ""
         self._last_end = 0
 
     def release(self, frame: Frame) -> None:
         """Count a frame whose phase and role are final."""
-        phase, role = frame.phase, frame.role
-        cell = self.cells.get((phase, role))
-        if cell is None:
-            cell = self.cells[phase, role] = Tally()
-        cell.add(frame)
-        group = frame.group if frame.request is None else frame.request.group
-        counts = phase in GENERATION or (group is not None and group.generation)
-        if counts:
-            tally = self.generation.get(role)
-            if tally is None:
-                tally = self.generation[role] = Tally()
-            tally.add(frame)
-        self._time(frame, phase in GENERATION or (counts and group is not None and group.timed))
-        command = self.commands.get(frame.command)
-        if command is None:
-            command = self.commands[frame.command] = CommandTotals()
-        connection = self.connections.get(frame.connection.id)
-        if connection is None:
-            connection = self.connections[frame.connection.id] = CommandTotals()
-        command.tally.add(frame)
-        connection.tally.add(frame)
+        request = frame.request
+        group = frame.group if request is None else request.group
+        phase = frame.phase
+        generating = phase in GENERATION
+        tokens = generating or (group is not None and group.generation)
+        timed = generating or (tokens and group.timed)
+        account = self._accounts.get(frame.connection) or self._open(frame.connection)
+        key = (phase, frame.role, frame.command, account.id, tokens)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally()
+        tally.frames += 1
         if frame.direction == UP:
-            command.count += 1
-            connection.count += 1
-            self._interval(frame)
-        else:
-            request = frame.request
-            if request is not None:
-                command.response.add(max(0, frame.time_ns - request.end_ns))
-            if phase == self._last_phase and frame.end_ns > self._last_end:
-                self.phases[phase].duration_ns += frame.end_ns - self._last_end
-            self._last_end = max(self._last_end, frame.end_ns)
+            tally.up += frame.bytes
+            tally.requests += 1
+            self._sent(frame, account, timed)
+            self._interval(frame, timed)
+            return
+        tally.down += frame.bytes
+        if request is not None:
+            self._answered(frame, request, account, timed)
+        if phase == self._last_phase and frame.end_ns > self._last_end:
+            self.phases[phase].duration_ns += frame.end_ns - self._last_end
+        self._last_end = max(self._last_end, frame.end_ns)
 
     def round_trip(self, frame: Frame) -> None:
         """Count a round trip for a request whose phase is final."""
         self.phases[frame.phase].round_trips += 1
-        if frame.phase in GENERATION or (frame.group is not None and frame.group.generation):
+        group = frame.group
+        generating = frame.phase in GENERATION
+        if generating or (group is not None and group.generation):
             self.generation_trips += 1
-        if frame.phase in GENERATION or (frame.group is not None and frame.group.timed):
-            self._worker(frame).trips += 1
+        if generating or (group is not None and group.timed):
+            self._accounts[frame.connection].worker.trips += 1
 
-    def _worker(self, frame: Frame) -> WorkerTimes:
-        server = frame.connection.server
-        worker = self.workers.get(server)
-        if worker is None:
-            worker = self.workers[server] = WorkerTimes()
-        return worker
+    def _open(self, connection: RpcConnection) -> _Account:
+        worker = self.workers.setdefault(connection.server, WorkerTimes())
+        account = self._accounts[connection] = _Account(connection.id, worker)
+        return account
 
-    def _time(self, frame: Frame, timed: bool) -> None:
-        worker = self._worker(frame)
-        if frame.direction == UP:
-            if frame.command in _GRAPHS:
-                self._submitted[frame.connection.id] = frame.end_ns
-            if timed:
-                worker.up += frame.bytes
-                worker.up_ns += _span(frame)
-            if frame.bytes >= _RATE_BYTES:
-                _add_rate(worker.rates[0], frame)
-            return
+    @staticmethod
+    def _sent(frame: Frame, account: _Account, timed: bool) -> None:
+        if frame.command in _GRAPHS:
+            account.submitted_ns = frame.end_ns
+        if timed:
+            account.worker.up += frame.bytes
+            account.worker.up_ns += _span(frame)
+        if frame.bytes >= _RATE_BYTES:
+            _add_rate(account.worker.rates[0], frame)
+
+    def _answered(self, frame: Frame, request: Frame, account: _Account, timed: bool) -> None:
+        worker = account.worker
+        submitted, account.submitted_ns = account.submitted_ns, 0
+        took = max(0, frame.time_ns - request.end_ns)
+        response = self._responses.get(frame.command)
+        if response is None:
+            response = self._responses[frame.command] = Distribution()
+        response.add(took)
+        if frame.command in TRIVIAL:
+            worker.trivial.setdefault(frame.command, Distribution()).add(took)
         if frame.bytes >= _RATE_BYTES:
             _add_rate(worker.rates[1], frame)
-        request = frame.request
-        submitted = self._submitted.pop(frame.connection.id, 0)
-        if request is None:
-            return
-        if frame.command in TRIVIAL:
-            times = worker.trivial.setdefault(frame.command, Distribution())
-            times.add(max(0, frame.time_ns - request.end_ns))
         if timed:
             start = max(submitted or request.end_ns, self._waited_until)
             worker.waited_ns += max(0, frame.time_ns - start)
@@ -233,14 +246,13 @@ class Totals:
             worker.down_ns += _span(frame)
             self._waited_until = max(self._waited_until, frame.time_ns)
 
-    def _interval(self, frame: Frame) -> None:
+    def _interval(self, frame: Frame, generating: bool) -> None:
         """Count the time up to a frame for its phase.
 
         Between two frames of one phase its time goes on; while a request is generating, the time
         before a frame is its phase's.
         """
         phase = frame.phase
-        generating = phase in GENERATION or (frame.group is not None and frame.group.timed)
         running = phase == self._last_phase != "state" or (
             generating and self._last_phase in (*GENERATION, "prefill", "state")
         )
@@ -253,17 +265,38 @@ class Totals:
 
     def by_phase(self) -> dict[str, Tally]:
         """Bytes and frames of each phase, in the order of the words."""
-        return self._sum(0, PHASES)
+        return {p: self._sum(phase=p) for p in PHASES}
 
-    def by_role(self) -> dict[str, Tally]:
-        """Bytes and frames of each role that occurs, in the order of the words."""
-        return {r: t for r, t in self._sum(1, ROLES).items() if t.frames}
+    def by_role(self, tokens: bool = False) -> dict[str, Tally]:
+        """Bytes and frames of each role that occurs, in the order of the words.
 
-    def _sum(self, axis: int, words: tuple[str, ...]) -> dict[str, Tally]:
-        sums = {w: Tally() for w in words}
-        for key, tally in self.cells.items():
-            sums[key[axis]].plus(tally)
-        return sums
+        Args:
+            tokens: only what counts per generated token.
+        """
+        only = {"tokens": True} if tokens else {}
+        sums = {r: self._sum(role=r, **only) for r in ROLES}
+        return {r: t for r, t in sums.items() if t.frames}
+
+    def by_command(self) -> dict[str, CommandTotals]:
+        """Frames and response times of each command that occurs, in order of appearance."""
+        names = dict.fromkeys(key[2] for key in self._tallies)
+        return {
+            c: CommandTotals(self._sum(command=c), self._responses.get(c) or Distribution())
+            for c in names
+        }
+
+    def by_connection(self) -> dict[int, Tally]:
+        """Bytes and frames of each connection, by its id."""
+        ids = dict.fromkeys(key[3] for key in self._tallies)
+        return {i: self._sum(connection_id=i) for i in ids}
+
+    def _sum(self, **wanted: object) -> Tally:
+        total = Tally()
+        for key, tally in self._tallies.items():
+            named = _Key(*key)
+            if all(getattr(named, field) == value for field, value in wanted.items()):
+                total.plus(tally)
+        return total
 
 
 def _span(frame: Frame) -> int:
