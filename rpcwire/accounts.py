@@ -130,6 +130,7 @@ class _Accounts:
         self.session = reading.session
         self.watch = watch
         self.totals: Totals = reading.session.run.totals
+        self.by_connection = self.totals.by_connection()
         connections = seen(self.session)
         self.rpc = [c for c in connections if c.rpc.recognised]
         self.others = [c for c in connections if not c.rpc.recognised]

@@ -1,0 +1,60 @@
+# make demo and make test need python3 (3.11 or later, with venv) and make; nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+CAPTURE ?= captures/v7.0-qwen35-mtp.pcap.gz
+
+.PHONY: demo test lint types check format fuzz bench lab clean
+
+demo: $(VENV)/ready
+	$(BIN)/rpcwire analyze $(CAPTURE)
+
+test: lint types
+	$(BIN)/python -m pytest -m "not lab and not slow"
+
+lint: $(VENV)/ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready-dev
+	$(BIN)/mypy
+
+check: $(VENV)/ready-dev
+	$(BIN)/python -m pytest
+
+format: $(VENV)/ready-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Longer than the short run that is part of the tests; SECONDS=600 for ten minutes.
+fuzz: $(VENV)/ready-dev
+	$(BIN)/python tests/tools/fuzz.py $(if $(SECONDS),--seconds $(SECONDS))
+
+# Times against tcpdump on the same machine, as ratios; needs tcpdump.
+bench: $(VENV)/ready-dev
+	$(BIN)/python tests/tools/bench.py
+
+# Tests against real llama.cpp peers; docs say how to get them.
+lab: $(VENV)/ready-dev
+	$(BIN)/python -m pytest -m lab
+
+$(VENV)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	    "rpcwire needs Python 3.11 or later; this is " + sys.version.split()[0] + \
+	    ". Name another: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/ready: $(VENV)/python pyproject.toml
+	$(PIP) install --editable .
+	@touch $@
+
+# Dependency groups need pip 25.1.
+$(VENV)/ready-dev: $(VENV)/python pyproject.toml
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install --editable . --group test --group lint
+	@touch $@ $(VENV)/ready
+
+clean:
+	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
