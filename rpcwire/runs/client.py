@@ -14,6 +14,7 @@ from rpcwire.runs.steps import Step, make_step
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.stream import RpcConnection
     from rpcwire.runs.run import RunBuilder
 
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
@@ -86,7 +87,7 @@ class Client:
         self._run = run
         self.passes = PassBuilder()
         self.tracker = RequestTracker()
-        self._links: dict[int, Link] = {}
+        self._links: dict[RpcConnection, Link] = {}
         self._servers: dict[tuple[str, int], Link] = {}
         self._queries: list[Frame] = []  #: GET_ALLOC_SIZE (and their greetings) before a pass
         self._state: Group | None = None
@@ -110,7 +111,7 @@ class Client:
 
     def request(self, frame: Frame) -> None:
         """Take a request."""
-        link = self._link(frame)
+        link = self._links.get(frame.connection) or self._link(frame.connection)
         previous, link.previous = link.previous, frame
         if previous is not None:
             previous.next_ns = frame.time_ns
@@ -140,7 +141,7 @@ class Client:
         if owner is not None:
             owner.end_ns = max(owner.end_ns, frame.end_ns)
         elif request.command == "ALLOC_BUFFER" and frame.content and len(frame.content) >= 8:
-            self._link(request).allocated.add(int.from_bytes(frame.content[:8], "little"))
+            self._links[frame.connection].allocated.add(int.from_bytes(frame.content[:8], "little"))
 
     def finish(self) -> None:
         """No more frames."""
@@ -157,17 +158,13 @@ class Client:
 
     # -- connections ---------------------------------------------------------------------------
 
-    def _link(self, frame: Frame) -> Link:
-        connection = frame.connection
-        link = self._links.get(connection.id)
-        if link is None:
-            link = Link(connection.id, connection.start_captured)
-            self._links[connection.id] = link
-            old = self._servers.get(connection.server)
-            if old is not None:  # a server serves one connection at a time
-                self._end_link(old)
-                self.passes.forget(old.id)
-            self._servers[connection.server] = link
+    def _link(self, connection: RpcConnection) -> Link:
+        link = self._links[connection] = Link(connection.id, connection.start_captured)
+        old = self._servers.get(connection.server)
+        if old is not None:  # a server serves one connection at a time
+            self._end_link(old)
+            self.passes.forget(old.id)
+        self._servers[connection.server] = link
         return link
 
     def _end_link(self, link: Link) -> None:
@@ -331,10 +328,6 @@ class Client:
         give_phase(frame, "load")
 
     def _account_step(self, p: Pass, step: Step) -> None:
-        for f in step.inputs:
-            if f.role == "weights_hash":
-                continue
-            f.role = activation_role(f, p, step)
         first = p.steps[0] is step
         if first:
             p.state_before, self._state = self._state, None
@@ -344,6 +337,7 @@ class Client:
             p.group.add(f)
         self._queries = []
         for f in step.inputs:
+            f.role = activation_role(f, p, step)
             f.pass_id = p.id
             p.group.add(f)
         step.graph.pass_id = p.id

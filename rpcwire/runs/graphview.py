@@ -7,12 +7,13 @@ from a tensor's name: renaming every tensor changes nothing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rpcwire.ggml.ops import op_names
+from rpcwire.ggml.ops import infer_ops
 
 if TYPE_CHECKING:
     from rpcwire.ggml.graph import Graph
@@ -93,12 +94,11 @@ class GraphView:
 class _Builder:
     """Indexes one graph; only lives while its view is made."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
         t = graph.tensors
         self.ids: list[int] = t["id"].tolist()
         self.row = {tensor_id: i for i, tensor_id in enumerate(self.ids)}
-        names = op_names(graph)
-        self.op = [names.get(o, "?") for o in t["op"].tolist()]
+        self.op = [names[o] if o < len(names) else "?" for o in t["op"].tolist()]
         self.type: list[int] = t["type"].tolist()
         self.ne: list[list[int]] = t["ne"].tolist()
         self.flags: list[int] = t["flags"].tolist()
@@ -362,17 +362,18 @@ def _hidden_size(b: _Builder) -> int:
     return widths.most_common(1)[0][0] if widths else 0
 
 
-def build_view(graph: Graph) -> GraphView:
+def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
     """Work out a graph's structure.
 
     Args:
         graph: as sent by GRAPH_COMPUTE; at most a few thousand tensors in practice, and never
             more than the frame's own bytes allow.
+        names: of the ops, by number.
 
     Returns:
         The view. Unknown structures yield "activation", "other_input" and "hidden_out" roles.
     """
-    b = _Builder(graph)
+    b = _Builder(graph, names)
     leaves = [
         r
         for r in range(len(b.ids))
@@ -454,11 +455,18 @@ def build_view(graph: Graph) -> GraphView:
 
 
 class ViewCache:
-    """Views by structure, so that a graph sent again, or with other offsets, is not redone."""
+    """Views by structure, so that a graph sent again, or with other offsets, is not redone.
+
+    One cache serves one client, since what the op numbers mean is inferred once and for all: again
+    only from a graph with numbers that were not there before.
+    """
 
     def __init__(self, limit: int = 256) -> None:
         self._views: dict[bytes, GraphView] = {}
         self._limit = limit
+        self._ops: set[int] = set()
+        self._names: Sequence[str] = ()
+        self._lead = -1.0
 
     def view(self, graph: Graph) -> GraphView:
         """The view of a graph; worked out the first time its structure is seen."""
@@ -474,5 +482,14 @@ class ViewCache:
         if found is None:
             if len(self._views) >= self._limit:
                 self._views.pop(next(iter(self._views)))
-            found = self._views[key] = build_view(graph)
+            found = self._views[key] = build_view(graph, self._op_names(graph))
         return found
+
+    def _op_names(self, graph: Graph) -> Sequence[str]:
+        ops = set(graph.tensors["op"].tolist())
+        if not ops <= self._ops:
+            table, lead = infer_ops(graph)
+            if lead >= self._lead:
+                self._names, self._lead = table.names, lead
+            self._ops |= ops
+        return self._names

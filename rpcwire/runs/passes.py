@@ -160,7 +160,7 @@ class Pass:
         self.steps.append(step)
         self.places.add(place)
         self.context.places.add(place)
-        self.sent.update((step.connection_id, f.tensor_id) for f in step.inputs)
+        self.sent |= step.sent
         self.rows = max(self.rows, step.rows)
         if self.positions is None:
             self.positions = step.positions
@@ -178,7 +178,7 @@ class Pass:
         """Whether a step can belong to the same ubatch."""
         if self.complete or self.is_shift != step.is_shift:
             return False
-        if any((step.connection_id, f.tensor_id) in self.sent for f in step.inputs):
+        if not self.sent.isdisjoint(step.sent):
             return False
         if step.positions is not None:
             if self.positions is not None and not np.array_equal(step.positions, self.positions):

@@ -48,7 +48,8 @@ class RequestTracker:
     def target(self, p: Pass) -> str:
         """Take a pass of the target model; returns its phase."""
         self._target_count += 1
-        self._drop_stale()
+        if len(self._sequences) > 1:
+            self._drop_stale()
         live = sorted(self._sequences, key=lambda s: -s.last_pass)
         used: list[Sequence] = []
         kinds = set()

@@ -16,6 +16,7 @@ from rpcwire.runs.totals import Totals
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.stream import RpcConnection
     from rpcwire.runs.passes import Pass
     from rpcwire.runs.sequences import Request
 
@@ -39,6 +40,7 @@ class RunBuilder:
     ) -> None:
         self.totals = Totals()
         self._clients: dict[str, Client] = {}
+        self._by_connection: dict[RpcConnection, Client] = {}
         self._held: deque[Frame] = deque()
         self._on_frame = on_frame
         self._on_pass = on_pass
@@ -57,7 +59,7 @@ class RunBuilder:
 
     def feed(self, frame: Frame) -> None:
         """Take one frame."""
-        client = self._client(frame)
+        client = self._by_connection.get(frame.connection) or self._client(frame)
         self._held.append(frame)
         if frame.direction == UP:
             client.request(frame)
@@ -97,6 +99,7 @@ class RunBuilder:
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = Client(self)
+        self._by_connection[frame.connection] = client
         return client
 
     def _release(self) -> None:

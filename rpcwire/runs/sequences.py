@@ -198,7 +198,7 @@ def sees(p: Pass, row: int, cell: int) -> bool | None:
 
 def _output_flags(p: Pass) -> np.ndarray | int:
     """Per row whether its result is asked for; or how many are, -1 unknown."""
-    if p.output_ids is not None and p.rows:
+    if p.output_ids is not None and p.rows > 1:
         flags = np.zeros(p.rows, dtype=bool)
         flags[p.output_ids[(p.output_ids >= 0) & (p.output_ids < p.rows)]] = True
         return flags

@@ -33,6 +33,7 @@ class Step:
             unknown. kv_len: padded cells the mask covers, 0 unknown.
         positions, cells, output_ids: int64 arrays, or None when not captured (or not there).
         mask: upload of the (first) mask, or None.
+        sent: (connection id, tensor id) of its inputs.
         enters_hidden: more crosses than embeddings: layers before it ran elsewhere.
         owner: the pass it belongs to.
     """
@@ -51,6 +52,7 @@ class Step:
     output_ids: np.ndarray | None = None
     mask: Frame | None = None
     enters_hidden: bool = False
+    sent: set[tuple[int, int]] = field(default_factory=set)
     owner: Any = None
 
     @property
@@ -86,12 +88,13 @@ def make_step(
         The step, rows and contents filled in as far as they were captured.
     """
     step = Step(connection_id, graph.device, graph, view, inputs)
+    step.sent = {(connection_id, f.tensor_id) for f in inputs}
     if view is not None:
         for f in inputs:
-            f.role = view.inputs.get(f.tensor_id, "other_input")
+            f.role = f.role or view.inputs.get(f.tensor_id, "other_input")
     else:
         for f, role in zip(inputs, input_roles(inputs), strict=True):
-            f.role = role
+            f.role = f.role or role
     roles = [f.role for f in inputs]
     wide = roles.count("activation") + roles.count("activation_branch")
     step.enters_hidden = wide > 1 or "activation_pair" in roles or "expert_out" in roles
