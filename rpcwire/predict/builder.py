@@ -365,6 +365,8 @@ class Builder:
             "scale_query": model.arch in SCALED_QUERY,
             "streams": context.streams > 1,
             "one_stream": context.streams == 1,
+            "cast_k": context.type_k == 0,
+            "cast_v": context.type_v == 0,
             "rotate_k": rotation and quantised["k"] and rotation_size(model.head_dim_k) > 0,
             "rotate_v": rotation and quantised["v"] and model.head_dim_v % 64 == 0,
             "no_gate": not self._has(".ffn_gate.weight", layer),

@@ -26,8 +26,8 @@ class Node:
     size: int = 0
     up: str = "hidden_in"
     down: str = "hidden_out"
-    sources: list[Node] = field(default_factory=list)
-    base: Node | None = None
+    sources: list[Node] = field(default_factory=list, repr=False)
+    base: Node | None = field(default=None, repr=False)
     fixed: int = UNASSIGNED
     device: int = UNASSIGNED
 
@@ -41,7 +41,7 @@ class Node:
 class Graph:
     """The nodes of one pass in the order in which they are computed, leaves apart."""
 
-    nodes: list[Node]
+    nodes: list[Node] = field(repr=False)
     logits: Node | None = None
     hidden: Node | None = None  #: hidden states that a draft head reads (`h_nextn`)
     samples: list[Node] = field(default_factory=list)  #: candidates read for sampling

@@ -22,7 +22,7 @@ class Pass:
     """
 
     exchanges: list[Exchange] = field(default_factory=list)
-    splits: list[Split] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list, repr=False)
     listed: bool = True
 
     @property

@@ -26,7 +26,7 @@ class Split:
     """
 
     device: int
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list, repr=False)
     inputs: list[Node] = field(default_factory=list)
     tensors: int = 0
 
