@@ -386,8 +386,10 @@ class Client:
             self.tracker.shift(p)
             return "other"
         warm = bool(p.clears)
-        if p.next is not None and p.next.positions is not None:
-            warm = p.next.at_start
+        if p.next is not None:
+            # Without positions: two rows that a prompt follows are llama-server's.
+            unseen = p.next.positions is None
+            warm = (warm or p.rows == 2 <= p.next.rows) if unseen else p.next.at_start
         if p.may_warm_up and warm:
             p.context.warmups += 1
             self.tracker.bench = p.context.cached and not p.clears

@@ -130,13 +130,13 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
     outputs = _output_flags(p)
     if p.positions is None or not len(p.positions):
         n = max(1, p.rows)
-        return [Block(0, n, -1, _count(outputs, 0, n), 0)]
+        return [Block(0, n, -1, _counts(outputs, [0, n])[0], 0)]
     positions = p.positions
     n = len(positions)
     if n == 1:
         streams = _streams(p, n)
         stream = int(streams[0]) if streams is not None else 0
-        return [Block(0, 1, int(positions[0]), _count(outputs, 0, 1), stream)]
+        return [Block(0, 1, int(positions[0]), _counts(outputs, [0, 1])[0], stream)]
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
     streams = _streams(p, n)
     cuts = {0, *breaks.tolist()}
@@ -156,10 +156,10 @@ def blocks(p: Pass, active: list[Sequence]) -> list[Block]:
             a,
             b - a,
             int(positions[a]),
-            _count(outputs, a, b),
+            asked,
             int(streams[a]) if streams is not None else 0,
         )
-        for a, b in pairwise(edges)
+        for (a, b), asked in zip(pairwise(edges), _counts(outputs, edges), strict=True)
     ]
 
 
@@ -205,10 +205,16 @@ def _output_flags(p: Pass) -> np.ndarray | int:
     return p.output_rows
 
 
-def _count(outputs: np.ndarray | int, a: int, b: int) -> int:
+def _counts(outputs: np.ndarray | int, edges: list[int]) -> list[int]:
+    """Rows of each block whose result is asked for; -1 where that is not known."""
     if isinstance(outputs, np.ndarray):
-        return int(outputs[a:b].sum())
-    return outputs
+        return [int(outputs[a:b].sum()) for a, b in pairwise(edges)]
+    number = len(edges) - 1
+    if number == 1 or outputs <= 0:
+        return [outputs] * number
+    if outputs == edges[-1]:
+        return [b - a for a, b in pairwise(edges)]
+    return [1 if outputs == number else -1] * number
 
 
 def _streams(p: Pass, n: int) -> np.ndarray | None:
