@@ -10,10 +10,14 @@ from rpcwire.output.units import bytes_text
 
 
 class LiveLine:
-    """Shows figures of record.live.Pulse on standard error, where that is a terminal."""
+    """Shows figures of record.live.Pulse on standard error, where that is a terminal.
 
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
+    Args:
+        quiet: show none: somebody else writes to the terminal.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._terminal = sys.stderr.isatty() and not quiet
         self._visible = False
 
     def __enter__(self) -> LiveLine:
@@ -58,8 +62,8 @@ def live_text(figures: dict[str, Any]) -> str:
     else:
         parts.append(f"{figures['mb_s']:,.1f} MB/s")
     parts.append(f"{bytes_text(figures['bytes'])} so far")
-    if figures.get("drops"):
-        parts.append(f"{figures['drops']:,} packets dropped")
+    if figures["missing"]:
+        parts.append(f"{bytes_text(figures['missing'])} lost")
     if figures.get("behind", 0) > 16 << 20:
         parts.append(f"{bytes_text(figures['behind'])} to catch up")
     return " · ".join(parts)

@@ -14,9 +14,7 @@ import click
     default=True,
     help="Leave tensor contents out (default), or keep every byte.",
 )
-@click.option(
-    "--allow-remote", is_flag=True, help="Listen where other machines can connect, too."
-)
+@click.option("--allow-remote", is_flag=True, help="Listen where other machines can connect, too.")
 def command(listen: str, target: str, output: str | None, slim: bool, allow_remote: bool) -> None:
     """Pass connections to LISTEN on to the worker at TARGET, and record them.
 

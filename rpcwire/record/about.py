@@ -73,5 +73,5 @@ def program_version(program: str) -> str:
 
 
 def own_command() -> list[str]:
-    """rpcwire's command line as it was typed."""
+    """Rpcwire's command line as it was typed."""
     return ["rpcwire", *sys.argv[1:]]

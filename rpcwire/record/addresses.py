@@ -11,7 +11,7 @@ from rpcwire.errors import UsageError
 from rpcwire.ggml.versions import DEFAULT_PORT
 
 _ENDPOINT = re.compile(r"^(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\s]*))(?::(?P<port>\d{1,5}))?$")
-_ANY = "0.0.0.0"  # noqa: S104 - named to be refused
+_ANY = "0.0.0.0"
 _LAST_PORT = 65535
 
 

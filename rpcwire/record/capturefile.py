@@ -68,6 +68,7 @@ class CaptureFile:
         about: of the section; comments of the capture are added.
         anonymize: replace addresses and leave out all that names hosts.
         most_held: see Slimmer.
+        interface: name for interfaces that the capture has no name for.
         rotate: called when `file_bytes` were written, gives the next file's sink.
         file_bytes: see rotate.
 
@@ -82,9 +83,10 @@ class CaptureFile:
         *,
         full: bool = False,
         name: str = "the capture",
-        about: About = About(),  # noqa: B008 - frozen
+        about: About = About(),
         anonymize: bool = False,
         most_held: int = MOST_HELD,
+        interface: str = "",
         rotate: Callable[[], Sink] | None = None,
         file_bytes: int = 0,
     ) -> None:
@@ -94,15 +96,14 @@ class CaptureFile:
         self._anonymizer = Anonymizer() if anonymize else None
         self._writer: PcapngWriter | None = None
         self._interfaces: dict[int, int] = {}
+        self._interface = interface
         self._rotate = rotate
         self._file_bytes = file_bytes
         self._in_file = 0
         self.core: Core = (
             Copier(self._write, name=name)
             if full
-            else Slimmer(
-                self._write, name=name, anonymizer=self._anonymizer, most_held=most_held
-            )
+            else Slimmer(self._write, name=name, anonymizer=self._anonymizer, most_held=most_held)
         )
         self.records = 0
         self.written = 0
@@ -181,7 +182,8 @@ class CaptureFile:
         number = self._interfaces.get(link)
         if number is None:
             names = [i.name for i in self.core.health.interfaces if i.link_type == link]
-            name = "" if self._anonymizer else ", ".join(dict.fromkeys(filter(None, names)))
+            name = ", ".join(dict.fromkeys(filter(None, names))) or self._interface
+            name = "" if self._anonymizer else name
             number = self._interfaces[link] = writer.interface(max(link, 0), name=name)
         if self._anonymizer is not None:
             data = self._anonymizer.packet(data, link, ip)

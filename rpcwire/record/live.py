@@ -28,7 +28,7 @@ class Pulse:
 
         Returns:
             phase, requests, tokens_per_s, kb_up, kb_down and round_trips per token (None without
-            tokens), mb_s (both directions), bytes (so far).
+            tokens), mb_s (both directions), bytes (so far), missing (bytes not captured).
         """
         now = time.monotonic()
         elapsed = now - self._last
@@ -45,7 +45,7 @@ class Pulse:
             sum(t.up for t in generation),
             sum(t.down for t in generation),
             sum(totals.phases[p].round_trips for p in GENERATION),
-            sum(sum(h.next for h in c.sides) for c in session.connections),
+            sum(half.next for c in session.connections for half in c.sides),
         )
         new = [a - b for a, b in zip(now_at, self._before, strict=True)]
         busiest = {k: t.up + t.down for k, t in phases.items()}
@@ -63,4 +63,5 @@ class Pulse:
             "round_trips": new[3] / made if made > 0 else None,
             "mb_s": new[4] / elapsed / 1e6,
             "bytes": now_at[4],
+            "missing": sum(half.missing for c in session.connections for half in c.sides),
         }

@@ -22,7 +22,7 @@ from rpcwire.errors import RpcwireError, UsageError
 from rpcwire.record.addresses import HostPort, is_loopback, resolve
 from rpcwire.record.events import Kind, encode_header
 
-_READ_BYTES = 256 << 10
+_READ_BYTES = 192 << 10
 _BACKLOG = 128
 _CONNECT_S = 10.0
 #: Bytes that wait for the writer at most; beyond it the relay waits, for it must lose nothing.
@@ -276,7 +276,7 @@ class Relay:
             sock.close()
 
     def _watch(self, pair: _Pair, side: int) -> None:
-        """Ask for what a socket may do now: read unless the other side is full, write if need be."""
+        """Ask for what a socket may do now: read unless the other is full, write if need be."""
         fd = pair.sockets[side].fileno()
         reads = not pair.ended[side] and pair.waiting[1 - side] is None
         wanted = (select.POLLIN if reads else 0) | (
@@ -400,7 +400,7 @@ def resolve_or(endpoint: HostPort) -> str:
     try:
         return resolve(endpoint)[0]
     except UsageError:
-        return "0.0.0.0"  # noqa: S104 - as a placeholder
+        return "0.0.0.0"
 
 
 def _listen(address: str, asked: HostPort) -> socket.socket:

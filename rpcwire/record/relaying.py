@@ -17,9 +17,7 @@ from rpcwire.errors import CaptureError
 from rpcwire.record.about import describe
 from rpcwire.record.addresses import HostPort
 from rpcwire.record.relay import Relay, Traffic
-
-_PIPE_BYTES = 1 << 20
-_F_SETPIPE_SZ = 1031
+from rpcwire.record.spool import widen_pipe
 
 Beat = Callable[[dict[str, Any]], None]
 
@@ -47,7 +45,8 @@ def relay(
     """Relay until SIGINT or SIGTERM.
 
     Args:
-        listen: where to listen. target: the worker.
+        listen: where to listen.
+        target: the worker.
         path: the pcapng file, or None for no record.
         argv: command line for the comments.
         full: keep tensor contents.
@@ -111,7 +110,7 @@ class _Scribe:
         )
         assert self._process.stdin is not None
         self.input = self._process.stdin.fileno()
-        _widen(self.input)
+        widen_pipe(self.input)
         self._error = ""
         self._beat = beat
         self._reader = Thread(target=self._listen, daemon=True)
@@ -136,16 +135,3 @@ class _Scribe:
         if status and not self._error:
             self._error = f"the writer ended with status {status}"
         return self._error
-
-
-def _widen(fd: int) -> None:
-    """Make a pipe hold more, where the system can."""
-    if sys.platform == "linux":
-        import fcntl
-
-        try:
-            fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:
-            return
-
-

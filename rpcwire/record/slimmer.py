@@ -145,7 +145,9 @@ class Slimmer:
     def remarks(self) -> list[str]:
         """What is to be said at the end of a slim file."""
         health = self.health
-        lines = [f"slimmed from {health.packets:,} packets, {health.wire_bytes:,} bytes on the wire"]
+        lines = [
+            f"slimmed from {health.packets:,} packets, {health.wire_bytes:,} bytes on the wire"
+        ]
         if self.hurried:
             lines.append(f"{self.hurried:,} packets lost payload for want of memory")
         return lines

@@ -6,6 +6,7 @@ lost while the writer catches up. When that fails too (disk full), the source wa
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import IO
 
 MOST_MEMORY = 256 << 20
 _CHUNK = 1 << 20
+_PIPE_BYTES = 1 << 20
+_F_SETPIPE_SZ = 1031
 
 
 class Spool:
@@ -101,3 +104,14 @@ class Spool:
         self._written += len(data)
         self.spilled += len(data)
         return True
+
+
+def widen_pipe(fd: int) -> None:
+    """Make a pipe hold more, where the system can."""
+    if sys.platform == "linux":
+        import fcntl
+
+        try:
+            fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:
+            return

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from rpcwire.capture.segments import ACK, FIN, PSH, RST, SYN
 from rpcwire.capture.writer import PcapngWriter, Sink
 from rpcwire.record.events import Event, Kind
-from rpcwire.record.headers import set_ip_checksum
+from rpcwire.record.headers import set_ip_length
 
 LINK_RAW = 101
-_MOST_PAYLOAD = 65_000
+# Wireshark refuses captured packets of more than 256 KiB; beyond 64 KiB the IP length says 0.
+_MOST_PAYLOAD = 192 << 10
 _WINDOW = 0xFFFF
 _MASK = 0xFFFFFFFF
 _TCP = struct.Struct(">HHIIBBHHH")
@@ -146,11 +147,11 @@ class SyntheticCapture:
         source, target = c.addresses[side].packed, c.addresses[1 - side].packed
         size = len(tcp) + len(data)
         if len(source) == 4:
-            ip = bytearray(struct.pack(">BBHHHBBH", 0x45, 0, 20 + size, 0, 0x4000, 64, 6, 0))
-            ip += source + target
-            set_ip_checksum(ip, 0)
+            ip = bytearray(struct.pack(">BBHHHBBH", 0x45, 0, 0, 0, 0x4000, 64, 6, 0))
         else:
-            ip = bytearray(struct.pack(">IHBB", 6 << 28, size, 6, 64)) + source + target
+            ip = bytearray(struct.pack(">IHBB", 6 << 28, 0, 6, 64))
+        ip += source + target
+        set_ip_length(ip, 0, len(ip) + size)
         self._writer.packet(time_ns, bytes(ip) + tcp + data)
 
 

@@ -1,0 +1,309 @@
+"""Programs that capture: which there are, how each is started, and how each says what it lost."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Thread
+from typing import IO
+
+from rpcwire.errors import RpcwireError
+from rpcwire.record.capturefile import Counters
+
+#: Kernel buffer: a load over loopback comes at several GB/s.
+BUFFER_MIB = 128
+_START_S = 15.0
+_STOP_S = 10.0
+_MOST_LINES = 200
+_LOOPBACK = re.compile(r"^(lo\d*|loopback.*)$", re.IGNORECASE)
+
+
+class CapturerError(RpcwireError):
+    """Nothing can capture here; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to capture: interface names, a BPF filter, MiB of kernel buffer."""
+
+    interfaces: tuple[str, ...]
+    filter: str
+    buffer_mib: int = BUFFER_MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Capturer:
+    """One program.
+
+    Attributes:
+        name: as users know it.
+        argv: its command line for a job; a capture comes out on its standard output.
+        on: what it writes on standard error when it captures.
+        settle_s: longest time that it leaves packets in the kernel.
+        several: whether it takes several interfaces.
+        program: path, "" when it is not installed.
+    """
+
+    name: str
+    argv: Callable[[Job], list[str]]
+    on: str
+    settle_s: float
+    several: bool
+    program: str
+
+
+def is_loopback_name(interface: str) -> bool:
+    """Whether an interface is the loopback, by its name."""
+    return bool(_LOOPBACK.match(interface))
+
+
+def available() -> list[Capturer]:
+    """What is installed, best first: small privileged parts that most people have."""
+    found = [_dumpcap(), _tcpdump(), _scapy()]
+    return [c for c in found if c.program]
+
+
+def _dumpcap() -> Capturer:
+    program = shutil.which("dumpcap") or ""
+
+    def argv(job: Job) -> list[str]:
+        out = [program, "-q", "-B", str(job.buffer_mib)]
+        for name in job.interfaces:
+            out += ["-i", name, "-f", job.filter, "-p"]
+        return [*out, "-w", "-"]
+
+    return Capturer("dumpcap", argv, "File: -", 0.6, True, program)
+
+
+def _tcpdump() -> Capturer:
+    program = shutil.which("tcpdump") or shutil.which("tcpdump", path="/usr/sbin:/sbin") or ""
+
+    def argv(job: Job) -> list[str]:
+        name = job.interfaces[0] if len(job.interfaces) == 1 else "any"
+        precise = ["--time-stamp-precision=nano"] if sys.platform == "linux" else []
+        size = ["-B", str(job.buffer_mib << 10)]
+        return [program, "-i", name, "-n", "-p", "-U", *size, *precise, "-w", "-", job.filter]
+
+    return Capturer("tcpdump", argv, "listening on", 1.3, sys.platform == "linux", program)
+
+
+def _scapy() -> Capturer:
+    found = importlib.util.find_spec("scapy") is not None
+
+    def argv(job: Job) -> list[str]:
+        return [sys.executable, "-m", "rpcwire.record.sniff", job.filter, *job.interfaces]
+
+    return Capturer("scapy", argv, "sniffing on", 0.3, False, sys.executable if found else "")
+
+
+class Capture:
+    """A capturer at work.
+
+    Args:
+        capturer: the program.
+        job: what to capture.
+
+    Attributes:
+        stream: the capture.
+    """
+
+    def __init__(self, capturer: Capturer, job: Job) -> None:
+        self.capturer = capturer
+        self.job = job
+        self._lines: list[str] = []
+        self._on = False
+        # A session of its own: Ctrl-C must reach it only through us, after the buffer is drained.
+        self._process = subprocess.Popen(
+            capturer.argv(job),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self.stream: IO[bytes] = self._process.stdout
+        self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def wait_until_on(self, give_up: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until it captures; False when it ended instead, or `give_up` said so."""
+        end = time.monotonic() + _START_S
+        while time.monotonic() < end and not give_up():
+            if self._on:
+                return True
+            if self._process.poll() is not None:
+                self._listener.join(1)
+                return False
+            time.sleep(0.01)
+        return False
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ask it to end; what it has still to write comes first."""
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+            Thread(target=self._kill_later, daemon=True).start()
+
+    def _kill_later(self) -> None:
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.running:
+            self._process.kill()
+        self._process.wait()
+
+    def complaint(self) -> str:
+        """The line in which it says why it ended."""
+        self._listener.join(1)
+        names = f"{self.capturer.name}: "
+        for line in self._lines:
+            if names in line or "rror" in line:
+                text = line.split(names)[-1].strip()
+                if text and self.capturer.on not in text:
+                    return text
+        status = self._process.poll()
+        if status is not None and status < 0:
+            return f"killed by {signal.Signals(-status).name}"
+        return self._lines[-1] if self._lines else f"ended with status {status}"
+
+    @property
+    def denied(self) -> bool:
+        """Whether it ended for want of rights."""
+        text = " ".join(self._lines).lower()
+        words = ("permission", "not permitted", "access denied", "cannot open bpf", "privilege")
+        return any(word in text for word in words)
+
+    def counters(self) -> Counters | None:
+        """What tcpdump and scapy say that they lost; None: the capture itself says it."""
+        text = "\n".join(self._lines)
+        received = re.search(r"(\d+) packets? received by filter", text)
+        kernel = re.search(r"(\d+) packets? dropped by kernel", text)
+        interface = re.search(r"(\d+) packets? dropped by interface", text)
+        if received is None and kernel is None:
+            return None
+        return Counters(*(int(m[1]) if m else None for m in (received, interface, kernel)))
+
+    def _listen(self, stream: IO[bytes]) -> None:
+        for raw in stream:
+            for line in raw.decode("utf-8", "replace").replace("\r", "\n").splitlines():
+                if line.strip() and len(self._lines) < _MOST_LINES:
+                    self._lines.append(line.strip())
+                self._on |= self.capturer.on in line
+
+
+def really_lost(counters: Counters, interfaces: Sequence[str]) -> Counters:
+    """Counters without the double count of Linux's loopback, where a packet passes twice."""
+    if sys.platform != "linux" or not all(is_loopback_name(i) for i in interfaces):
+        return counters
+
+    def half(value: int | None) -> int | None:
+        return None if value is None else (value + 1) // 2
+
+    return Counters(half(counters.received), half(counters.dropped), half(counters.os_dropped))
+
+
+def start(job: Job, give_up: Callable[[], bool] = lambda: False) -> Capture:
+    """Start the best capturer that may capture.
+
+    Args:
+        job: what to capture.
+        give_up: asked now and then while it starts.
+
+    Raises:
+        CapturerError: none may, or none is installed, or there is no such interface.
+    """
+    reasons: list[tuple[Capturer, str, bool]] = []
+    for capturer in available():
+        if len(job.interfaces) > 1 and not capturer.several:
+            continue
+        try:
+            capture = Capture(capturer, job)
+        except OSError as error:
+            reasons.append((capturer, error.strerror or str(error), True))
+            continue
+        if capture.wait_until_on(give_up):
+            return capture
+        denied, why = capture.denied, capture.complaint()
+        capture.kill()
+        if give_up():
+            break
+        reasons.append((capturer, why, denied))
+        if not denied:
+            break
+    raise CapturerError(_advice(job, reasons))
+
+
+_RELAY = "or use 'rpcwire relay', which needs no rights"
+
+
+def _advice(job: Job, reasons: list[tuple[Capturer, str, bool]]) -> str:
+    """One line that says what to do on this system."""
+    if not reasons:
+        install = "brew install wireshark" if sys.platform == "darwin" else _package()
+        return f"nothing here can capture: install dumpcap or tcpdump ({install}), {_RELAY}"
+    capturer, why, denied = reasons[-1]
+    if not denied:
+        return f"{capturer.name} cannot capture on {', '.join(job.interfaces)}: {why}"
+    names = {c.name for c, _, _ in reasons}
+    if sys.platform == "darwin":
+        how = (
+            "install ChmodBPF from the Wireshark package and log in again"
+            if "dumpcap" in names
+            else "run it with sudo, or install ChmodBPF from the Wireshark package"
+        )
+    elif "dumpcap" in names and _has_group("wireshark"):
+        how = "run 'sudo usermod -aG wireshark $USER' and log in again"
+    elif "dumpcap" in names and os.path.exists("/usr/sbin/dpkg-reconfigure"):
+        how = (
+            "run 'sudo dpkg-reconfigure wireshark-common' (answer yes), then "
+            "'sudo usermod -aG wireshark $USER', and log in again"
+        )
+    else:
+        how = "run it with sudo"
+    return f"no right to capture on {', '.join(job.interfaces)}: {how}; {_RELAY}"
+
+
+def _package() -> str:
+    for tool, words in (
+        ("apt-get", "sudo apt-get install tcpdump"),
+        ("dnf", "sudo dnf install tcpdump"),
+        ("pacman", "sudo pacman -S tcpdump"),
+        ("zypper", "sudo zypper install tcpdump"),
+        ("apk", "sudo apk add tcpdump"),
+    ):
+        if shutil.which(tool):
+            return words
+    return "with the system's package manager"
+
+
+def _has_group(name: str) -> bool:
+    try:
+        import grp
+
+        grp.getgrnam(name)
+    except (ImportError, KeyError):
+        return False
+    return True

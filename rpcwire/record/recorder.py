@@ -1,0 +1,368 @@
+"""A recording from before the first packet to after the last one.
+
+capturer → reader thread → spool → decoder and writer (this thread) → file. What fails on the way
+ends the record, never the command that is being recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from types import FrameType
+from typing import Any
+
+from rpcwire.errors import CaptureError, RpcwireError, UsageError
+from rpcwire.record.about import describe, timestamp
+from rpcwire.record.capturefile import About, CaptureFile, Counters
+from rpcwire.record.capturers import BUFFER_MIB, Capture, Job, really_lost, start
+from rpcwire.record.files import BlockFile, Ring
+from rpcwire.record.live import Pulse
+from rpcwire.record.spool import Spool, widen_pipe
+
+_READ_BYTES = 1 << 20
+_TURN_S = 0.1
+_BEAT_S = 0.5
+_FLUSH_S = 1.0
+_SWITCH_S = 0.0002
+#: Longest time to wait for the capturer to fall silent when the run is over.
+_MOST_SETTLE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to record.
+
+    Attributes:
+        path: the pcapng file.
+        interfaces, filter: where, and what of it (BPF).
+        full: keep tensor contents.
+        duration_s: end after this time; None: when the command ends, or at Ctrl-C.
+        command: program and arguments to run, () for none.
+        ring: (bytes of a file, files kept), or None for one file.
+        buffer_mib: of the kernel.
+        argv: rpcwire's own command line, for the comments.
+    """
+
+    path: Path
+    interfaces: tuple[str, ...]
+    filter: str
+    full: bool = False
+    duration_s: float | None = None
+    command: tuple[str, ...] = ()
+    ring: tuple[int, int] | None = None
+    buffer_mib: int = BUFFER_MIB
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Recorded:
+    """How a recording went.
+
+    Attributes:
+        files: what was written.
+        status: exit status of the command, None without one.
+        error: why the record is not complete, "" when it is.
+        notes: what the user should know.
+        received, lost: packets that the kernel saw, and those that it had no room for; None
+            when nobody counted.
+        missing: stream bytes proved to have been sent, but not captured.
+        packets: captured. spilled: bytes that had to wait on disk.
+    """
+
+    files: list[Path] = field(default_factory=list)
+    status: int | None = None
+    error: str = ""
+    notes: list[str] = field(default_factory=list)
+    received: int | None = None
+    lost: int | None = None
+    missing: int = 0
+    packets: int = 0
+    spilled: int = 0
+
+
+class _Signals:
+    """Counts Ctrl-C and its like, and passes SIGTERM on to the command."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.child: subprocess.Popen[bytes] | None = None
+        self._old: list[tuple[int, Any]] = []
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._old.append((number, signal.signal(number, self._take)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old:
+            signal.signal(number, handler)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if number != signal.SIGINT and self.child is not None and self.child.poll() is None:
+            self.child.send_signal(number)  # a terminal sends SIGINT to both
+
+
+class _Pump:
+    """Reads the capturer's output as soon as it comes."""
+
+    def __init__(self, capture: Capture, spool: Spool) -> None:
+        self._capture, self._spool = capture, spool
+        self.last_s = time.monotonic()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        fd = self._capture.stream.fileno()
+        widen_pipe(fd)
+        try:
+            while data := os.read(fd, _READ_BYTES):
+                self.last_s = time.monotonic()
+                self._spool.put(data)
+        except OSError:
+            pass
+        finally:
+            self._spool.close()
+
+
+class Recorder:
+    """One recording; `run` it once.
+
+    Args:
+        plan: what to record.
+        say: called with one line for what the user has to know at once.
+        beat: called with the figures of live.Pulse about twice a second.
+        on: called when the capture is on, with the capturer's name.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        say: Callable[[str], None] = lambda line: None,
+        beat: Callable[[dict[str, Any]], None] = lambda figures: None,
+        on: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._plan = plan
+        self._say, self._beat, self._on = say, beat, on
+        self._result = Recorded()
+        self._ring = Ring(plan.path, plan.ring[1]) if plan.ring else None
+        self._file: BlockFile | None = None
+        self._target: CaptureFile | None = None
+        self._broken = False
+
+    def run(self) -> Recorded:
+        """Record.
+
+        Raises:
+            CapturerError: nothing can capture here. CaptureError: the file cannot be written.
+            UsageError: there is no such command.
+        """
+        plan = self._plan
+        # The reader must get its turn often, whatever the decoder does.
+        sys.setswitchinterval(_SWITCH_S)
+        with _Signals() as signals:
+            sink = self._open()
+            try:
+                job = Job(plan.interfaces, plan.filter, plan.buffer_mib)
+                capture = start(job, lambda: signals.count > 0)
+            except RpcwireError:
+                self._discard()
+                if signals.count:
+                    raise KeyboardInterrupt from None
+                raise
+            about = describe(
+                plan.argv,
+                interfaces=plan.interfaces,
+                capturer=capture.capturer.name,
+                command=plan.command,
+            )
+            try:
+                self._record(capture, about, sink, signals)
+            except BaseException:
+                capture.kill()
+                raise
+        return self._result
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def _open(self) -> BlockFile:
+        try:
+            self._file = self._ring.next() if self._ring else BlockFile(self._plan.path)
+        except OSError as error:
+            raise CaptureError(f"cannot write {self._plan.path}: {error.strerror}") from error
+        return self._file
+
+    def _discard(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file.path.unlink(missing_ok=True)
+
+    def _rotate(self) -> BlockFile:
+        assert self._ring is not None
+        self._file = self._ring.next()
+        return self._file
+
+    # -- the run ---------------------------------------------------------------------------------
+
+    def _record(self, capture: Capture, about: About, sink: BlockFile, signals: _Signals) -> None:
+        plan = self._plan
+        spool = Spool(plan.path.absolute().parent)
+        pump = _Pump(capture, spool)
+        self._target = CaptureFile(
+            sink,
+            full=plan.full,
+            name=capture.capturer.name,
+            about=about,
+            interface=", ".join(plan.interfaces),
+            rotate=self._rotate if self._ring else None,
+            file_bytes=plan.ring[0] if plan.ring else 0,
+        )
+        self._on(capture.capturer.name)
+        child = self._spawn(capture, signals)
+        self._drive(capture, spool, pump, child, signals)
+        self._result.spilled = spool.spilled
+        self._finish(capture)
+
+    def _spawn(self, capture: Capture, signals: _Signals) -> subprocess.Popen[bytes] | None:
+        command = self._plan.command
+        if not command or signals.count:
+            return None
+        try:
+            child = subprocess.Popen(command)
+        except OSError as error:
+            capture.kill()
+            self._discard()
+            raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
+        signals.child = child
+        return child
+
+    def _drive(
+        self,
+        capture: Capture,
+        spool: Spool,
+        pump: _Pump,
+        child: subprocess.Popen[bytes] | None,
+        signals: _Signals,
+    ) -> None:
+        """Write what comes until the run is over, the capturer has drained and all is written."""
+        assert self._target is not None
+        pulse = Pulse(self._target.core.session)
+        began = flushed = time.monotonic()
+        over: float | None = None
+        stopped, interrupts = False, 0
+        while True:
+            data = spool.get(_TURN_S)
+            if data:
+                self._write(data)
+            now = time.monotonic()
+            if now - flushed > _FLUSH_S:
+                flushed = now
+                self._guard(lambda: self._file.flush() if self._file else None)
+            if (figures := pulse.beat(_BEAT_S)) is not None:
+                self._beat({**figures, "behind": spool.waiting})
+            if data is None and not stopped and over is None:
+                self._died(capture)
+            if over is None and self._is_over(child, began, signals):
+                over, interrupts = now, signals.count
+            if data is None and over is not None:
+                break
+            if data is None:  # the command goes on without a record
+                time.sleep(_TURN_S)
+                continue
+            if over is not None and not stopped:
+                settle = capture.capturer.settle_s
+                quiet = now - max(over, pump.last_s) > settle or now - over > _MOST_SETTLE_S
+                if quiet or signals.count > interrupts:
+                    capture.stop()
+                    stopped, interrupts = True, signals.count
+            elif stopped and signals.count > interrupts:
+                self._result.error = "interrupted before everything was written"
+                capture.kill()
+                break
+        if child is not None:
+            self._result.status = _status(child.wait())
+
+    def _is_over(
+        self, child: subprocess.Popen[bytes] | None, began: float, signals: _Signals
+    ) -> bool:
+        duration = self._plan.duration_s
+        if duration is not None and time.monotonic() - began >= duration and child is None:
+            return True
+        if child is not None:
+            return child.poll() is not None
+        return signals.count > 0 or bool(self._result.error)
+
+    def _write(self, data: bytes) -> None:
+        target = self._target
+        assert target is not None
+        self._guard(lambda: target.feed(data))
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """Write; when that fails say so, once, and let the rest of the run go by."""
+        if self._broken:
+            return
+        try:
+            action()
+        except (OSError, RpcwireError) as error:
+            self._broken = True
+            reason = getattr(error, "strerror", None) or str(error)
+            self._result.error = f"cannot write {self._plan.path}: {reason}; it ends there"
+            self._say(self._result.error)
+
+    def _died(self, capture: Capture) -> None:
+        if not self._result.error:
+            self._result.error = (
+                f"{capture.capturer.name} ended early ({capture.complaint()}); "
+                f"the record ends there"
+            )
+            self._say(self._result.error)
+
+    def _finish(self, capture: Capture) -> None:
+        target, result = self._target, self._result
+        assert target is not None and self._file is not None
+        capture.kill()
+        counters = capture.counters()
+        health = target.core.health
+        if counters is None:
+            counters = _sum(health.interfaces)
+        real = really_lost(counters, self._plan.interfaces)
+        remarks = [f"end: {timestamp()}"]
+        dropped = (counters.dropped or 0) + (counters.os_dropped or 0)
+        if dropped and real != counters:
+            remarks.append(f"dropped as counted: {dropped:,}; loopback counts each packet twice")
+        if result.error:
+            remarks.append(result.error)
+        self._guard(lambda: target.finish(real, remarks))
+        self._guard(lambda: self._file.flush() if self._file else None)
+        try:
+            self._file.close()
+        except OSError as error:
+            result.error = result.error or f"cannot write {self._plan.path}: {error.strerror}"
+        result.files = self._ring.files if self._ring else [self._plan.path]
+        result.received, result.packets = real.received, health.packets
+        if real.dropped is not None or real.os_dropped is not None:
+            result.lost = (real.dropped or 0) + (real.os_dropped or 0)
+        result.missing = sum(
+            half.missing for c in target.core.session.connections for half in c.sides
+        )
+
+
+def _sum(interfaces: Sequence[Any]) -> Counters:
+    def total(name: str) -> int | None:
+        known = [v for i in interfaces if (v := getattr(i, name)) is not None]
+        return sum(known) if known else None
+
+    return Counters(total("received"), total("dropped"), total("os_dropped"))
+
+
+def _status(code: int) -> int:
+    """Exit status as a shell gives it."""
+    return code if code >= 0 else 128 - code
