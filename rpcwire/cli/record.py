@@ -83,7 +83,7 @@ class RingSize(click.ParamType[tuple[int, int]]):
     help="Capture buffer of the kernel in MiB (default 128).",
 )
 @click.argument("command_line", metavar="[-- COMMAND ARGS...]", nargs=-1)
-def command(
+def command(  # noqa: PLR0917 - one an option
     output: str,
     interfaces: tuple[str, ...],
     ports: tuple[frozenset[int], ...],

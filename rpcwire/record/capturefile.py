@@ -44,8 +44,13 @@ class About:
 class Core(Protocol):
     """What turns the bytes of a capture into the records that are written."""
 
-    health: CaptureHealth
-    session: Session
+    @property
+    def health(self) -> CaptureHealth:
+        """Of the capture."""
+
+    @property
+    def session(self) -> Session:
+        """What was decoded."""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
@@ -100,11 +105,13 @@ class CaptureFile:
         self._rotate = rotate
         self._file_bytes = file_bytes
         self._in_file = 0
-        self.core: Core = (
-            Copier(self._write, name=name)
-            if full
-            else Slimmer(self._write, name=name, anonymizer=self._anonymizer, most_held=most_held)
-        )
+        self.core: Core
+        if full:
+            self.core = Copier(self._write, name=name)
+        else:
+            self.core = Slimmer(
+                self._write, name=name, anonymizer=self._anonymizer, most_held=most_held
+            )
         self.records = 0
         self.written = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.frame import UP
-from rpcwire.ggml.framing import CONTENT_LIMIT
+from rpcwire.ggml.raw import CONTENT_LIMIT
 from rpcwire.ggml.versions import COMMAND_NAMES, REQUEST_HEADER, RESPONSE_HEADER
 
 if TYPE_CHECKING:

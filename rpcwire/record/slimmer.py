@@ -18,7 +18,7 @@ from rpcwire.capture.health import CaptureHealth
 from rpcwire.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_headers
 from rpcwire.capture.parser import PacketParser
 from rpcwire.capture.segments import ACK, FIN, RST, SYN
-from rpcwire.ggml.framing import HEAD_LIMIT
+from rpcwire.ggml.raw import HEAD_LIMIT
 from rpcwire.ggml.stream import RpcConnection, State
 from rpcwire.ggml.versions import REQUEST_HEADER, RESPONSE_HEADER
 from rpcwire.record.anonymize import Anonymizer

@@ -94,7 +94,9 @@ class Spool:
     def _spill(self, data: bytes) -> bool:
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+                self._file = tempfile.TemporaryFile(  # noqa: SIM115 - lives as long as this
+                    dir=self._folder, buffering=0
+                )
             self._file.seek(self._written)
             left = memoryview(data)
             while left:
