@@ -10,8 +10,10 @@ import click
 from rpcwire.errors import RpcwireError, UsageError
 
 if TYPE_CHECKING:
+    from rpcwire.ggml.frame import Frame
     from rpcwire.links.catalogue import Link
-    from rpcwire.predict.prediction import Prediction
+    from rpcwire.predict.prediction import LinkResult, Prediction
+    from rpcwire.predict.recorded import Recorded
 
 
 class _LlamaFlags(click.Command):
@@ -125,7 +127,10 @@ class Options:
 
 
 def _run(options: Options, min_tps: float | None, plot: str | None, as_json: bool) -> int:
-    prediction = _predict(options)
+    recorded = _recorded(options.capture) if options.capture is not None else None
+    if recorded is not None and not options.flags:
+        return _replay(recorded, options, min_tps, plot, as_json)
+    prediction = _predict(options, recorded)
     if plot is not None:
         from rpcwire.output.predict_plot import write_plot
 
@@ -142,10 +147,97 @@ def _run(options: Options, min_tps: float | None, plot: str | None, as_json: boo
         click.echo(prediction_text(prediction), nl=False)
     if min_tps is None:
         return 0
-    return _check(prediction, min_tps, every=bool(options.chosen_links or options.rtt))
+    return _check(prediction.links, min_tps, options)
 
 
-def _predict(options: Options) -> Prediction:
+def _recorded(capture: str) -> Recorded:
+    """Averages of a recorded run."""
+    from rpcwire.analysis import analyze
+    from rpcwire.predict.recorded import Recorded, Share
+    from rpcwire.runs.words import GENERATION
+
+    found = analyze(capture)
+    token, prompt = found.per_token, found.phases["prefill"]
+    rows = sum(request.prompt_tokens for request in found.requests)
+    seconds = [request.prefill_s for request in found.requests]
+    known = [value for value in seconds if value is not None]
+    prompt_ms = 1e3 * sum(known) / rows if rows and len(known) == len(seconds) else None
+    rate = _upload_rate(capture)
+    rtt = None if token.rtt_ms is None else token.rtt_ms / 1e3
+    load = found.phases["load"]
+    # the state phase is left out: what is saved with a prompt does not fall into a token's time
+    steps = [found.phases[phase] for phase in GENERATION]
+    per = max(token.tokens, 1)
+    return Recorded(
+        files=found.capture.files,
+        protocol=", ".join(sorted({one.protocol for one in found.connections})),
+        endpoints=list(dict.fromkeys(one.server for one in found.connections)),
+        tokens=token.tokens,
+        token=Share(
+            sum(one.bytes_up for one in steps) / per,
+            sum(one.bytes_down for one in steps) / per,
+            sum(one.round_trips for one in steps) / per,
+            token.ms,
+            rtt,
+            rate,
+        ),
+        prompt=Share(
+            prompt.bytes_up / rows if rows else 0.0,
+            prompt.bytes_down / rows if rows else 0.0,
+            prompt.round_trips / rows if rows else 0.0,
+            prompt_ms,
+            rtt,
+            rate,
+        ),
+        load_up=load.bytes_up,
+        load_trips=load.round_trips,
+        rtt_ms=token.rtt_ms,
+        mbit_s=None if rate is None else rate * 8 / 1e6,
+        roles=[(one.role, one.bytes_per_token) for one in found.roles if one.bytes_per_token],
+    )
+
+
+_LARGE = 64 << 10  #: bytes of an upload that shows what the link carries
+
+
+def _upload_rate(capture: str) -> float | None:
+    """Bytes a second that the faster large uploads of a capture reached; None without any."""
+    from rpcwire.reading import Reading
+
+    rates: list[float] = []
+
+    def take(frame: Frame) -> None:
+        spent = frame.end_ns - frame.time_ns
+        if frame.direction == 0 and frame.bytes >= _LARGE and not frame.missing and spent > 0:
+            rates.append(frame.bytes * 1e9 / spent)
+
+    Reading(capture, on_frame=take).run()
+    rates.sort()
+    return rates[len(rates) * 3 // 4] if rates else None
+
+
+def _replay(
+    recorded: Recorded, options: Options, min_tps: float | None, plot: str | None, as_json: bool
+) -> int:
+    from rpcwire.predict.recorded import replay
+
+    if plot is not None:
+        raise UsageError("--plot needs -m: a recording alone has no curves")
+    results = replay(recorded, _links(options))
+    if as_json:
+        import json
+
+        from rpcwire.output.predict_json import recorded_document
+
+        click.echo(json.dumps(recorded_document(recorded, results), indent=1, allow_nan=False))
+    else:
+        from rpcwire.output.predict_text import recorded_text
+
+        click.echo(recorded_text(recorded, results), nl=False)
+    return 0 if min_tps is None else _check(results, min_tps, options)
+
+
+def _predict(options: Options, recorded: Recorded | None) -> Prediction:
     from rpcwire.models.flags import parse_command_line
     from rpcwire.models.load import load_model
     from rpcwire.predict.hardware import read_hardware
@@ -158,11 +250,16 @@ def _predict(options: Options) -> Prediction:
     if options.acceptance is not None and not 0 <= options.acceptance <= 1:
         raise UsageError("--acceptance is a part: 0 to 1")
     links = _links(options)
-    hardware = read_hardware(options.gpus, options.membw, options.baseline)
+    baseline, protocol = options.baseline, options.protocol
+    if recorded is not None and baseline is None and recorded.token.computing_ms:
+        baseline = 1e3 / recorded.token.computing_ms
+    if recorded is not None and protocol is None and recorded.protocol[:1].isdigit():
+        protocol = recorded.protocol.partition(",")[0].partition("-")[0].strip()
+    hardware = read_hardware(options.gpus, options.membw, baseline)
     scenario = make_scenario(
         load_model(flags.model, options.quant),
         flags,
-        protocol=options.protocol,
+        protocol=protocol,
         build=options.build,
         local=hardware.local,
         prompt=options.prompt,
@@ -182,15 +279,15 @@ def _links(options: Options) -> list[Link]:
     return [tunnelled(link, options.tunnel) for link in found] if options.tunnel else found
 
 
-def _check(prediction: Prediction, least: float, *, every: bool) -> int:
+def _check(results: list[LinkResult], least: float, options: Options) -> int:
     """Exit status of --min-tps: each link asked for must reach it; of the catalogue, one."""
+    every = bool(options.chosen_links or options.rtt)
     speeds = [
-        result.tokens_per_s[1] if result.tokens_per_s else result.ceiling
-        for result in prediction.links
+        result.tokens_per_s[1] if result.tokens_per_s else result.ceiling for result in results
     ]
     reached = [speed >= least for speed in speeds]
     if all(reached) if every else any(reached):
         return 0
-    slow = [r.link.title for r, ok in zip(prediction.links, reached, strict=True) if not ok]
+    slow = [r.link.title for r, ok in zip(results, reached, strict=True) if not ok]
     click.echo(f"rpcwire predict: fewer than {least:g} tokens/s on {', '.join(slow)}", err=True)
     return 1

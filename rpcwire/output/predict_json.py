@@ -9,6 +9,7 @@ from typing import Any
 
 from rpcwire.predict.passes import Pass
 from rpcwire.predict.prediction import LinkResult, Prediction
+from rpcwire.predict.recorded import Recorded
 from rpcwire.predict.wire import Exchange
 
 SCHEMA_VERSION = 1
@@ -56,6 +57,48 @@ def prediction_document(prediction: Prediction) -> dict[str, Any]:
             "round_trips_per_step": slots.round_trips,
         }
     return document
+
+
+def recorded_document(recorded: Recorded, results: Sequence[LinkResult]) -> dict[str, Any]:
+    """The document of a replayed run: what only a model file tells is null."""
+    token, prompt = recorded.token, recorded.prompt
+    unknown = ("arch", "hidden_size", "layers", "vocab_size", "file_bytes", "mtp_layers")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": dict.fromkeys(unknown),
+        "placement": [
+            {
+                "device": f"RPC{number}",
+                "endpoint": endpoint,
+                "layers": None,
+                "weight_bytes": None,
+                "output_layer": None,
+                "boundaries": None,
+            }
+            for number, endpoint in enumerate(recorded.endpoints)
+        ],
+        "decode": {
+            "bytes_up_per_token": token.up,
+            "bytes_down_per_token": token.down,
+            "round_trips_per_token": token.round_trips,
+            "floor_bytes_per_token": None,
+            "roles": [{"role": role, "bytes_per_token": size} for role, size in recorded.roles],
+        },
+        "prefill": {
+            "bytes_up_per_token": prompt.up,
+            "bytes_down_per_token": prompt.down,
+            "round_trips_per_ubatch": None,
+        },
+        "draft": None,
+        "load": {"bytes_up": recorded.load_up, "bytes_up_cached": None},
+        "links": [_link(result) for result in results],
+        "assumptions": [
+            {"name": one.name, "value": one.value, "source": one.source}
+            for one in recorded.assumptions()
+        ],
+        "warnings": [],
+        "graphs_recorded": True,
+    }
 
 
 def _placement(prediction: Prediction) -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from rpcwire.predict.prediction import LinkResult, Prediction
+from rpcwire.predict.recorded import Recorded
+from rpcwire.predict.scenario import Assumption
 from rpcwire.predict.wire import Exchange
 
 WIDTH = 80
@@ -22,13 +24,39 @@ def prediction_text(prediction: Prediction) -> str:
     """The whole report, at most 80 columns wide."""
     parts = [_wrap(warning, "warning: ") for warning in prediction.warnings]
     parts += list(_verdicts(prediction))
-    parts.append("\n".join(_link_table(prediction)))
+    parts.append("\n".join(_link_table(prediction.links)))
     parts.append("\n".join(_crossing(prediction)))
     if prediction.run.round is not None:
         parts.append("\n".join(_drafting(prediction)))
     parts.append("\n".join(_placement(prediction)))
-    parts.append("\n".join(_assumptions(prediction)))
+    parts.append("\n".join(_assumptions(prediction.assumptions)))
     return "\n\n".join(parts) + "\n"
+
+
+def recorded_text(recorded: Recorded, results: Sequence[LinkResult]) -> str:
+    """The report of a replayed run."""
+    parts = [_wrap(_replayed(recorded, result)) for result in results[:SENTENCES]]
+    parts.append("\n".join(_link_table(results)))
+    lines = [f"What crossed per token ({recorded.token.round_trips:.3g} round trips):"]
+    lines += [f"  {role:<18}{size:>14,.0f}" for role, size in recorded.roles if size >= 0.5]
+    lines.append(f"  {'sum':<18}{recorded.token.up + recorded.token.down:>14,.0f}")
+    parts.append("\n".join(lines))
+    parts.append("\n".join(_assumptions(recorded.assumptions())))
+    return "\n\n".join(parts) + "\n"
+
+
+def _replayed(recorded: Recorded, result: LinkResult) -> str:
+    if result.total_ms is None or result.tokens_per_s is None:
+        return (
+            f"{result.link.title}: the network would take {result.network_ms:.3g} ms a token; how "
+            "long the machines take cannot be told from this capture."
+        )
+    was = "" if recorded.token.ms is None else f", recorded: {recorded.token.ms:.3g} ms"
+    return (
+        f"{result.link.title}: {result.network_ms:.2g} of {result.total_ms:.3g} ms per token "
+        f"would be the network ({result.tokens_per_s[1]:.3g} tokens/s{was}). "
+        f"The most of it is {_WORDS.get(result.limited_by, result.limited_by)}."
+    )
 
 
 def _wrap(text: str, first: str = "") -> str:
@@ -132,12 +160,12 @@ def _limit(prediction: Prediction, result: LinkResult) -> str:
     return f"the memory of {name}" + (f" ({card})" if card else "")
 
 
-def _link_table(prediction: Prediction) -> Iterator[str]:
-    known = prediction.links and prediction.links[0].tokens_per_s is not None
+def _link_table(results: Sequence[LinkResult]) -> Iterator[str]:
+    known = bool(results) and results[0].tokens_per_s is not None
     speed = "tokens/s l-mid-h" if known else "tokens/s at most"
     yield f"{'link':<15}{'net ms':>8}  {speed:<18}{'prompt':>7}  {'load s':<12}limited by"
     yield f"{'':<15}{'/token':>8}  {'':<18}{'ms/tok':>7}  {'cold/cached':<12}".rstrip()
-    for result in prediction.links:
+    for result in results:
         if result.tokens_per_s is not None:
             speeds = "-".join(f"{value:.3g}" for value in result.tokens_per_s)
         else:
@@ -150,7 +178,9 @@ def _link_table(prediction: Prediction) -> Iterator[str]:
         yield line[:WIDTH].rstrip()
 
 
-def _seconds(value: float) -> str:
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
@@ -228,9 +258,9 @@ def _placement(prediction: Prediction) -> Iterator[str]:
         yield _wrap(text, "  ")
 
 
-def _assumptions(prediction: Prediction) -> Iterator[str]:
+def _assumptions(assumptions: Sequence[Assumption]) -> Iterator[str]:
     yield "Assumptions:"
-    for one in prediction.assumptions:
+    for one in assumptions:
         yield textwrap.fill(
             f"{one.name}: {one.value} [{one.source}]",
             WIDTH,

@@ -44,7 +44,7 @@ class LinkResult:
     prefill_ms: float
     prefill_tokens_per_s: float | None
     cold_s: float
-    cached_s: float
+    cached_s: float | None
     load_limited_by: str
     verdict: str
     limited_by: str
@@ -183,8 +183,8 @@ def _on_link(prediction: Prediction, link: Link) -> LinkResult:
         cold_s=cold,
         cached_s=cached,
         load_limited_by=prediction.load.limited_by(rate),
-        verdict=_verdict(share),
-        limited_by=_limited_by(net_ms[1], latency_ms, total_ms),
+        verdict=verdict(share),
+        limited_by=limited_by(net_ms[1], latency_ms, total_ms),
         break_even=break_even,
     )
 
@@ -237,14 +237,18 @@ def _break_even(
     return (whole / one - 1) / prediction.scenario.drafts
 
 
-def _verdict(share: float | None) -> str:
+def verdict(share: float | None) -> str:
+    """Word for the network's share of a token."""
     if share is None:
         return "unknown"
     return "enough" if share <= ENOUGH else "limits" if share <= LIMITS else "not enough"
 
 
-def _limited_by(network: float, latency: float, total: float | None) -> str:
+def limited_by(
+    network: float, latency: float, total: float | None, computing: str = "memory bandwidth"
+) -> str:
+    """The largest part of a token's time; `computing` is the word for what is not network."""
     parts = {"latency": latency, "bandwidth": network - latency}
     if total is not None:
-        parts["memory bandwidth"] = total - network
+        parts[computing] = total - network
     return max(parts, key=lambda key: parts[key])
