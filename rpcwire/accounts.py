@@ -21,6 +21,7 @@ from rpcwire.analysis import (
 )
 from rpcwire.boundaries import BoundaryCounter, model_info
 from rpcwire.errors import ModelError
+from rpcwire.findings import Evidence, Facts, PricedLink, find
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
@@ -49,8 +50,38 @@ def account(
     progress: Progress | None,
 ) -> Analysis:
     """Do what `analysis.analyze` promises."""
+    result, facts = accounted(
+        paths,
+        ports=ports,
+        gguf=gguf,
+        since=since,
+        until=until,
+        request=request,
+        progress=progress,
+    )
+    result.findings = [finding.to_dict() for finding in find(facts)]
+    return result
+
+
+def accounted(
+    paths: Sources,
+    *,
+    ports: Container[int] | None,
+    gguf: str | Path | None,
+    since: When,
+    until: When,
+    request: int | None,
+    progress: Progress | None,
+    link: PricedLink | None = None,
+) -> tuple[Analysis, Facts]:
+    """The accounts, and what the findings stand on.
+
+    Args:
+        link: the link to price findings on; None takes the recorded one.
+    """
     model = _read_model(gguf)
     watch = _Watch()
+    evidence = watch.evidence
     reading = Reading(
         paths,
         ports=ports,
@@ -62,8 +93,12 @@ def account(
         on_pass=watch.passed,
     )
     watch.narrow = Narrow(reading) if reading.narrowed else None
+    if watch.narrow is not None:
+        evidence.holds = lambda ns: reading.window.holds(ns)
     reading.run()
-    return _Accounts(reading, watch).analysis(model)
+    evidence.finish()
+    result = _Accounts(reading, watch).analysis(model)
+    return result, Facts(result, reading.session, reading.health, evidence, link)
 
 
 def _read_model(gguf: str | Path | None) -> Model | None:
@@ -95,9 +130,11 @@ class _Watch:
     holes: list[Frame] = field(default_factory=list)
     boundaries: BoundaryCounter = field(default_factory=BoundaryCounter)
     narrow: Narrow | None = None
+    evidence: Evidence = field(default_factory=Evidence)
 
     def frame(self, frame: Frame) -> None:
         """See a frame of the window."""
+        self.evidence.frame(frame)
         key = (frame.connection.id, frame.device)
         share = self.shares.get(key)
         if share is None:
@@ -118,6 +155,7 @@ class _Watch:
     def passed(self, p: Pass) -> None:
         """See a pass whose phase is final."""
         self.boundaries.add(p)
+        self.evidence.passed(p)
         if self.narrow is not None:
             self.narrow.passed(p)
 

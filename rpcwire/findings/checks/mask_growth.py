@@ -1,0 +1,57 @@
+"""An attention mask that grows with the context.
+
+The mask is an input too: cells of the KV cache in use (rounded up to 256) x rows of the batch, two
+bytes each in F16, four in F32, for every pass and device. With drafts it has more rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcwire.findings.gather.tallies import TOKENS
+from rpcwire.findings.text import ratio, size
+
+if TYPE_CHECKING:
+    from rpcwire.findings.facts import Facts
+    from rpcwire.findings.finding import Finding
+
+ID = "mask-growth"
+#: Cells from which a mask is no small input any more.
+_CELLS = 1024
+_SHARE = 0.05
+_FAR = 32768
+
+
+def find(facts: Facts) -> Finding | None:
+    """The finding, if masks grew while tokens were generated, or are long."""
+    cell = facts.tallies.sum(roles=("kv_mask",), moments=(TOKENS,))
+    places = facts.evidence.places
+    if not cell.up or not places.kv_max or not places.passes:
+        return None
+    share = ratio(cell.up, facts.generation.bytes)
+    grew = places.kv_max > places.kv_min
+    if not (places.kv_max >= _CELLS or (grew and share >= _SHARE)):
+        return None
+    # Headers do not grow; what does is proportional to the cells.
+    per_token = facts.per_token(cell.up)
+    mean = (places.kv_max + places.kv_min) / 2
+    far = per_token * _FAR / mean
+    return facts.finding(
+        ID,
+        f"attention masks are {size(per_token)} a token at {places.kv_max:,} cells and grow with "
+        f"the context: about {size(far)} at {_FAR:,}",
+        "Turn flash attention on (-fa on: F16 masks in current builds), give each slot its own "
+        "stream (--no-kv-unified), shorten the context, and draft less (--spec-draft-n-max): the "
+        "mask has a row for each draft.",
+        figures={
+            "bytes": cell.up,
+            "least_cells": places.kv_min,
+            "most_cells": places.kv_max,
+            "rows": places.mask_rows,
+            "share_of_generation_bytes": share,
+            "bytes_per_token_at_32768_cells": far,
+        },
+        frames=cell.numbers,
+        total_bytes=cell.up,
+        confidence="high" if grew else "medium",
+    )

@@ -1,0 +1,66 @@
+"""Requests that run side by side, but each in passes of its own.
+
+Slots that generate at the same time share a pass: one row each, one set of round trips for all.
+Where every pass holds one sequence, they take turns, and each waits for the others' round trips.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpcwire.findings.text import ratio
+
+if TYPE_CHECKING:
+    from rpcwire.findings.facts import Facts
+    from rpcwire.findings.finding import Finding
+
+ID = "parallel-serialised"
+#: Requests generating at once, and sequences in a pass for each of them.
+_AT_ONCE, _SHARED = 1.5, 0.67
+_FEW = 8
+
+
+def find(facts: Facts) -> Finding | None:
+    """The finding, if requests overlapped and their passes did not."""
+    spans = sorted(
+        (r.start_s + (r.prefill_s or 0.0), r.start_s + (r.prefill_s or 0.0) + r.decode_s)
+        for r in facts.analysis.requests
+        if r.decode_s
+    )
+    lived = sum(end - start for start, end in spans)
+    united, until = 0.0, 0.0
+    for start, end in spans:
+        united += max(0.0, end - max(start, until))
+        until = max(until, end)
+    phases = facts.analysis.phases
+    passes = phases["decode"].passes + phases["verify"].passes
+    if not united or passes < _FEW:
+        return None
+    at_once = lived / united
+    per_round = 1 + ratio(facts.drafted, facts.rounds)
+    sequences = ratio(phases["decode"].rows + phases["verify"].rows / per_round, passes)
+    if facts.rounds and facts.drafted:
+        # A verify pass of several sequences counts each of their drafts.
+        blocks = facts.analysis.phases["verify"].rows - facts.drafted
+        sequences = ratio(phases["decode"].rows + blocks, passes)
+    if at_once < _AT_ONCE or sequences > 1 + _SHARED * (at_once - 1):
+        return None
+    whole = facts.token_ms or 0.0
+    return facts.finding(
+        ID,
+        f"{at_once:.1f} requests generate at once, but a pass holds {sequences:.1f} of them",
+        "Serve them from one llama-server with slots (-np N): slots share a pass. With one server "
+        "already, give slots one KV buffer (--kv-unified) so that their rows can be computed "
+        "together; several llama-server processes on one worker take turns.",
+        figures={
+            "requests_at_once": at_once,
+            "sequences_per_pass": sequences,
+            "passes": passes,
+        },
+        frames=facts.tallies.sum(phases=("decode", "verify"), commands=_GRAPHS).numbers,
+        delay_ms=whole * (1 - sequences / at_once) * facts.tokens,
+        confidence="medium",
+    )
+
+
+_GRAPHS = ("GRAPH_COMPUTE", "GRAPH_RECOMPUTE")

@@ -1,0 +1,44 @@
+"""A round trip of RPC that is far above TCP's: the connection ends before the worker.
+
+TCP's acknowledgements come from the other end of the TCP connection. If they are much faster than
+answers to trivial commands, that end is a tunnel or proxy (ssh -L, stunnel, socat), which forwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rpcwire.findings.facts import Facts
+    from rpcwire.findings.finding import Finding
+
+ID = "tunnel"
+#: RPC's round trip over TCP's, and the least difference in ms.
+_TIMES, _MORE_MS = 4.0, 0.05
+
+
+def find(facts: Facts) -> Finding | None:
+    """The finding, for the worker with the largest difference."""
+    found = None
+    for worker in facts.analysis.workers:
+        rpc, tcp = worker.rtt_ms, worker.tcp_rtt_ms
+        if rpc is None or tcp is None or worker.rtt_source != "rpc":
+            continue
+        if rpc >= _TIMES * tcp and rpc - tcp >= _MORE_MS and (found is None or rpc > found[0]):
+            found = (rpc, tcp, worker.server)
+    if found is None:
+        return None
+    rpc, tcp, name = found
+    trips = facts.generation.trips
+    contacts = facts.evidence.contacts
+    return facts.finding(
+        ID,
+        f"{name} acknowledges in {tcp:.3g} ms but answers in {rpc:.3g} ms: a tunnel or proxy",
+        "A tunnel is the right protection for a protocol without one. To see what it costs, capture "
+        "at both ends and use rpcwire compare; WireGuard adds less per round trip than ssh -L.",
+        figures={"rpc_rtt_ms": rpc, "tcp_rtt_ms": tcp, "worker": name},
+        frames=list(contacts.first.values())[:3],
+        trips=trips if facts.recorded.recorded else 0,
+        at_most="info",
+        confidence="medium",
+    )

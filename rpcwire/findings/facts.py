@@ -1,0 +1,215 @@
+"""What a check sees: the accounts of a run, the evidence gathered beside them, and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rpcwire.findings.finding import PROMPT_TOKEN, TOKEN, Cost, Figure, Finding, rank
+from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell
+from rpcwire.findings.pricing import PricedLink, recorded_link, severity
+from rpcwire.seen import Seen, seen
+
+if TYPE_CHECKING:
+    from rpcwire.analysis import Analysis
+    from rpcwire.capture.health import CaptureHealth
+    from rpcwire.findings.evidence import Evidence
+    from rpcwire.session import Session
+
+#: Delay of a request in ms from which a person notices it.
+_NOTICED_MS = 100.0
+
+
+class Facts:
+    """A finished run.
+
+    Args:
+        analysis: its accounts.
+        session: its streams. health: of its files.
+        evidence: what was gathered beside; `finish` has been called.
+        link: the link to price on; None takes the recorded one (see `recorded_link`).
+    """
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        session: Session,
+        health: CaptureHealth,
+        evidence: Evidence,
+        link: PricedLink | None = None,
+    ) -> None:
+        self.analysis = analysis
+        self.session = session
+        self.health = health
+        self.evidence = evidence
+        self.tallies = evidence.tallies
+        recorded = recorded_link(self.recorded_rtt_ms, evidence.loading.mbit_s or None)
+        self.recorded = recorded
+        self.link = link or recorded
+        self.tokens = analysis.per_token.tokens
+
+    # -- the run ---------------------------------------------------------------------------------
+
+    @cached_property
+    def connections(self) -> list[Seen]:
+        """Connections that speak ggml RPC."""
+        return [c for c in seen(self.session) if c.rpc.recognised]
+
+    @property
+    def dropped(self) -> int:
+        """Packets that the capturing machine says it dropped."""
+        return sum((i.dropped or 0) + (i.os_dropped or 0) for i in self.health.interfaces)
+
+    @property
+    def damage(self) -> list[str]:
+        """What is wrong with the files."""
+        return list(self.health.notes)
+
+    @property
+    def recorded_rtt_ms(self) -> float | None:
+        """Round-trip time of the slowest worker's path; None when it cannot be told."""
+        own = self.analysis.per_token.rtt_ms
+        if own is not None:
+            return own
+        return max((w.rtt_ms for w in self.analysis.workers if w.rtt_ms is not None), default=None)
+
+    @cached_property
+    def prompt_tokens(self) -> int:
+        """Prompt rows computed."""
+        return sum(r.prompt_tokens for r in self.analysis.requests)
+
+    @cached_property
+    def drafted(self) -> int:
+        """Drafted tokens that were verified."""
+        return sum(r.draft_tokens or 0 for r in self.analysis.requests)
+
+    @cached_property
+    def accepted(self) -> int:
+        """Drafted tokens that were kept."""
+        return sum(r.accepted_tokens or 0 for r in self.analysis.requests)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Verify passes."""
+        return self.analysis.phases["verify"].passes
+
+    @property
+    def speculative(self) -> bool:
+        """Whether drafts were verified, so that there is something to say of speculation."""
+        return self.rounds > 0
+
+    @cached_property
+    def generation(self) -> Cell:
+        """All that moved while tokens were generated."""
+        return self.tallies.sum(moments=(TOKENS,))
+
+    # -- times -----------------------------------------------------------------------------------
+
+    @cached_property
+    def token_ms(self) -> float | None:
+        """Milliseconds of a generated token on the priced link; None when none was generated."""
+        token = self.analysis.per_token
+        if token.ms is None or not self.tokens:
+            return None
+        if self.link is self.recorded and self.link.recorded:
+            return token.ms
+        own = max(0.0, token.ms - (token.network_ms or 0.0))
+        cell = self.generation
+        return own + self.link.ms(cell.bytes / self.tokens, cell.trips / self.tokens)
+
+    @cached_property
+    def prompt_ms(self) -> float | None:
+        """Milliseconds of a prompt token on the priced link."""
+        total = sum(r.prefill_s or 0.0 for r in self.analysis.requests) * 1e3
+        if not total or not self.prompt_tokens:
+            return None
+        if not (self.link is self.recorded and self.link.recorded):
+            cell = self.tallies.sum(moments=(PROMPT,))
+            total += self.link.ms(cell.bytes, cell.trips)
+        return total / self.prompt_tokens
+
+    @property
+    def request_ms(self) -> float | None:
+        """Milliseconds of requests per generated token, prompts included, on the priced link."""
+        if self.token_ms is None or not self.tokens:
+            return None
+        return self.token_ms + (self.prompt_ms or 0.0) * self.prompt_tokens / self.tokens
+
+    # -- findings --------------------------------------------------------------------------------
+
+    def per_token(self, amount: float) -> float:
+        """An amount of the whole run per generated token; 0 when there was none."""
+        return amount / self.tokens if self.tokens else 0.0
+
+    def finding(
+        self,
+        name: str,
+        title: str,
+        remedy: str,
+        *,
+        figures: Mapping[str, Figure],
+        frames: Sequence[int] = (),
+        total_bytes: float = 0.0,
+        trips: float = 0.0,
+        delay_ms: float = 0.0,
+        per: str = TOKEN,
+        whole_request: bool = False,
+        at_least: str = "info",
+        at_most: str = "problem",
+        confidence: str = "high",
+    ) -> Finding:
+        """Price a cause.
+
+        Args:
+            name: id of the finding.
+            title, remedy, figures, frames, confidence: see Finding.
+            total_bytes, trips: of the whole run, attributed to the cause.
+            delay_ms: what it cost besides, in the whole run.
+            per: the token that it is divided by.
+            whole_request: the cause lies outside of the tokens' own time (before, or between
+                requests), so that its share is one of whole requests, and only a delay that a
+                person notices counts.
+            at_least, at_most: bounds of the severity.
+        """
+        tokens = self.tokens if per == TOKEN else self.prompt_tokens
+        n = tokens or 1
+        count, waits = total_bytes / n, trips / n
+        ms = self.link.ms(count, waits) + delay_ms / n if tokens else 0.0
+        whole = self.token_ms if per == TOKEN else self.prompt_ms
+        share = None
+        if whole and tokens:
+            extra = self.request_ms if whole_request and per == TOKEN else whole
+            base = extra or whole
+            if not whole_request:
+                ms = min(ms, base)
+            share = ms / max(base, ms)
+        level = severity(share)
+        if whole_request and ms * tokens < _NOTICED_MS * max(1, len(self.analysis.requests)):
+            level = "info"
+        level = max(level, at_least, key=rank)
+        level = min(level, at_most, key=rank)
+        remaining = None
+        if whole is not None and tokens:
+            remaining = whole if whole_request else max(0.0, whole - ms)
+        return Finding(
+            id=name,
+            severity=level,
+            title=title,
+            cost=Cost(
+                count if tokens else 0.0,
+                waits if tokens else 0.0,
+                ms,
+                remaining,
+                per,
+                self.link.name,
+            ),
+            remedy=remedy,
+            confidence=confidence,
+            figures=figures,
+            frames=sorted(set(frames)),
+            share=share,
+        )
+
+
+__all__ = ["PROMPT_TOKEN", "TOKEN", "Facts"]

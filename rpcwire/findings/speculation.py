@@ -1,0 +1,258 @@
+"""What speculative decoding costs and gains on a link: rounds against plain tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rpcwire.findings.gather.tallies import TOKENS, Cell
+
+if TYPE_CHECKING:
+    from rpcwire.findings.facts import Facts
+
+#: Plain passes that are enough to measure a plain token.
+_ENOUGH = 5
+#: Gains and losses smaller than this are none.
+_MARGIN = 0.05
+#: Roles whose bytes grow with what is verified, not with what is drafted.
+_PER_ROW = (
+    "embedding_in", "unused_input", "hidden_in", "hidden_out", "positions", "kv_indices",
+    "kv_mask", "output_ids", "logits", "expert_ids", "expert_out",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A part of a round that a plain token does not have; `ms` per round."""
+
+    name: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """The account of a speculative run.
+
+    Attributes:
+        rounds: verify passes. drafts_per_round, tokens_per_round: drafted and returned.
+        acceptance: kept of what was drafted.
+        round_ms: time of a round. plain_ms: time of a token without speculation.
+        plain_source: "measured" (plain tokens of the same run) or "modelled" (one row of a verify
+            pass, its graph reused, one wait a worker).
+        break_even_tokens, break_even_acceptance: what a round must return, and the acceptance
+            that gives it; above 1 it cannot pay.
+        speedup: tokens a second against without; below 1 it costs.
+        causes: parts of a round, the largest first.
+        verdict: one sentence. advice: what would make it worth it.
+    """
+
+    rounds: int
+    drafts_per_round: float
+    tokens_per_round: float
+    acceptance: float
+    round_ms: float
+    plain_ms: float
+    plain_source: str
+    break_even_tokens: float
+    break_even_acceptance: float
+    speedup: float
+    causes: tuple[Cause, ...]
+    verdict: str
+    advice: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON document."""
+        return {
+            "rounds": self.rounds,
+            "drafts_per_round": self.drafts_per_round,
+            "tokens_per_round": self.tokens_per_round,
+            "acceptance": self.acceptance,
+            "round_ms": self.round_ms,
+            "plain_ms": self.plain_ms,
+            "plain_source": self.plain_source,
+            "break_even_tokens": self.break_even_tokens,
+            "break_even_acceptance": self.break_even_acceptance,
+            "speedup": self.speedup,
+            "causes": [{"name": c.name, "ms_per_round": c.ms} for c in self.causes[:3]],
+            "verdict": self.verdict,
+            "advice": list(self.advice),
+        }
+
+
+def speculation(facts: Facts) -> Speculation | None:
+    """The account of a run, on the link that facts are priced on; None without speculation."""
+    rounds, token_ms = facts.rounds, facts.token_ms
+    if not rounds or token_ms is None or not facts.drafted:
+        return None
+    plain = _plain(facts)
+    if plain is None:
+        return None
+    plain_ms, source = plain
+    per_round = (facts.accepted + rounds) / rounds
+    plain_passes = facts.analysis.phases["decode"].rows
+    total = token_ms * facts.tokens
+    round_ms = max(total - plain_passes * plain_ms, 0.0) / rounds
+    if round_ms <= 0:
+        return None
+    drafts = facts.drafted / rounds
+    even = round_ms / plain_ms
+    speedup = plain_ms * per_round / round_ms
+    causes = _causes(facts, rounds, plain_ms)
+    acceptance = facts.accepted / facts.drafted
+    even_acceptance = (even - 1) / drafts
+    return Speculation(
+        rounds=rounds,
+        drafts_per_round=drafts,
+        tokens_per_round=per_round,
+        acceptance=acceptance,
+        round_ms=round_ms,
+        plain_ms=plain_ms,
+        plain_source=source,
+        break_even_tokens=even,
+        break_even_acceptance=even_acceptance,
+        speedup=speedup,
+        causes=causes,
+        verdict=_verdict(speedup, even_acceptance, acceptance),
+        advice=tuple(_advice(facts, speedup, round_ms, plain_ms, per_round, drafts, causes)),
+    )
+
+
+# -- a token without speculation -----------------------------------------------------------------
+
+
+def _plain(facts: Facts) -> tuple[float, str] | None:
+    """Milliseconds of a plain token, and how that is known."""
+    decode = facts.analysis.phases["decode"]
+    periods = facts.evidence.places.periods["decode"]
+    local = facts.link is not facts.recorded or not facts.recorded.recorded
+    if decode.passes >= _ENOUGH and periods.count >= _ENOUGH and decode.rows == decode.passes:
+        ms = periods.quantile(0.5) / 1e6
+        if local:
+            cell = facts.tallies.sum(phases=("decode",))
+            ms += facts.link.ms(cell.bytes / decode.passes, cell.trips / decode.passes)
+        return ms, "measured"
+    places = facts.evidence.places
+    verify = facts.analysis.phases["verify"]
+    token = facts.analysis.per_token
+    if not places.passes or not verify.rows or token.client_ms is None:
+        return None
+    waits = sum(s.waits for s in places.servers.values()) / places.passes
+    waited = sum(s.waited_ns for s in places.servers.values()) / 1e6 / places.passes
+    computed = max(0.0, waited - waits * (facts.recorded_rtt_ms or 0.0))
+    draft = facts.analysis.phases["draft"]
+    client = token.client_ms * facts.tokens / max(1, verify.passes + draft.passes)
+    rows = facts.tallies.sum(phases=("verify",), roles=_PER_ROW)
+    fixed = facts.tallies.sum(phases=("verify",), roles=("kv_rotation", "recurrent_ids"))
+    moved = rows.bytes / verify.rows + fixed.bytes / verify.passes
+    return computed + client + facts.link.ms(moved, max(1.0, waits)), "modelled"
+
+
+# -- what a round has besides --------------------------------------------------------------------
+
+
+def _causes(facts: Facts, rounds: int, plain_ms: float) -> tuple[Cause, ...]:
+    def cost(cell: Cell, trips: bool = True) -> float:
+        return facts.link.ms(cell.bytes, cell.trips if trips else 0) / rounds
+
+    spent = facts.tallies.sum
+    graphs = facts.evidence.graphs
+    tokens = facts.tokens
+    token = facts.analysis.per_token
+    logits = spent(phases=("verify",), roles=("logits",))
+    extra = logits.bytes * (1 - rounds / max(rounds, facts.analysis.phases["verify"].rows))
+    draft = facts.analysis.phases["draft"]
+    passes = rounds + draft.passes
+    drafted_share = draft.passes / passes if passes else 0.0
+    draft_only = ("draft",)
+    draft_inputs = spent(
+        phases=draft_only, roles=("embedding_in", "positions", "kv_indices", "output_ids")
+    )
+    found = [
+        Cause("graph-resent", facts.link.ms(graphs.resent_bytes + graphs.old_full) / rounds),
+        Cause("draft-round-trips", facts.link.ms(0, spent(phases=draft_only).trips) / rounds),
+        Cause("verify-logits", facts.link.ms(extra) / rounds),
+        Cause(
+            "hidden states for the draft head",
+            facts.link.ms(spent(roles=("draft_hidden",), moments=(TOKENS,)).bytes) / rounds,
+        ),
+        Cause("kv-rotation", cost(spent(roles=("kv_rotation",), moments=(TOKENS,)))),
+        Cause(
+            "recurrent-state-transfer",
+            cost(spent(roles=("recurrent_state", "kv_state"), moments=(TOKENS,))),
+        ),
+        Cause("attention masks", cost(spent(roles=("kv_mask",), moments=(TOKENS,)))),
+        Cause("alloc-query-storm", cost(spent(roles=("alloc_query",), moments=(TOKENS,)))),
+        Cause("inputs of the draft passes", cost(draft_inputs)),
+        Cause("the client's own time", drafted_share * (token.client_ms or 0.0) * tokens / rounds),
+        Cause(
+            "workers computing",
+            max(0.0, (token.server_ms or 0.0) * tokens / rounds - plain_ms),
+        ),
+    ]
+    return tuple(sorted((c for c in found if c.ms > 0), key=lambda c: -c.ms))
+
+
+def _verdict(speedup: float, even: float, acceptance: float) -> str:
+    kept = f"{acceptance:.0%} of the drafts are kept"
+    needs = f"it breaks even at {even:.0%}"
+    if even > 1:
+        needs = "it cannot pay here even if every draft were kept"
+    if speedup >= 1 + _MARGIN:
+        return f"Worth it on this link: {speedup:.2f} times the speed without; {kept}, {needs}."
+    if speedup > 1 - _MARGIN:
+        return f"Neither gain nor loss on this link; {kept}, {needs}."
+    return f"Not worth it on this link: {speedup:.2f} times the speed without; {kept}, {needs}."
+
+
+def _advice(
+    facts: Facts,
+    speedup: float,
+    round_ms: float,
+    plain_ms: float,
+    per_round: float,
+    drafts: float,
+    causes: tuple[Cause, ...],
+) -> list[str]:
+    """What would make it worth it (or more so): each saving, and the link that would do."""
+    lines = []
+    by_name = {c.name: c.ms for c in causes}
+    for name, what in (
+        ("graph-resent", "if no graph were resent (draft on a device of its own)"),
+        ("draft-round-trips", "if drafting waited for nothing (draft on the client)"),
+        ("recurrent-state-transfer", "if no state were moved"),
+        ("kv-rotation", "with an F16 KV cache"),
+        ("verify-logits", "with the output layer on the client"),
+    ):
+        saved = by_name.get(name, 0.0)
+        if saved < 0.02 * round_ms:
+            continue
+        left = max(round_ms - saved, 1e-9)
+        less = facts.link.ms(
+            facts.tallies.sum(phases=("verify",), roles=("kv_rotation",)).bytes / facts.rounds
+        )
+        plain = max(plain_ms - less, 1e-9) if name == "kv-rotation" else plain_ms
+        even = (left / plain - 1) / drafts
+        lines.append(
+            f"{what}: {round_ms:.3g} -> {left:.3g} ms a round, break-even at {even:.0%} acceptance"
+        )
+    if speedup < 1 + _MARGIN:
+        lines += _link_that_would_do(facts, round_ms, plain_ms, per_round)
+        if drafts > 1.5:
+            lines.append("fewer drafts a round (--spec-draft-n-max) where acceptance is low")
+    return lines
+
+
+def _link_that_would_do(
+    facts: Facts, round_ms: float, plain_ms: float, per_round: float
+) -> list[str]:
+    cell = facts.generation
+    trips = cell.trips / facts.rounds
+    plain_trips = 1.0
+    a = per_round * (plain_ms - facts.link.rtt_ms * plain_trips)
+    b = round_ms - facts.link.rtt_ms * trips
+    slope = trips - per_round * plain_trips
+    if slope <= 0 or a <= b:
+        return ["no shorter round-trip time alone would make it pay at this acceptance"]
+    return [
+        f"with a round-trip time below {(a - b) / slope:.2g} ms it would pay at this acceptance"
+    ]
