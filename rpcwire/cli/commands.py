@@ -10,6 +10,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rpcwire.cli.predict",
         "what a split will cost on a link, before there is any",
     ),
+    "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
+    "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
 }
 
 _OVERVIEW = """\
