@@ -10,6 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rpcwire.cli.predict",
         "what a split will cost on a link, before there is any",
     ),
+    "record": ("rpcwire.cli.record", "capture around a run"),
     "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
 }
