@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcwire.ggml.versions import RESPONSE_HEADER
 from rpcwire.runs.graphview import GraphView, ViewCache
 from rpcwire.runs.passes import Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
 _MAX_QUERIES = 20_000
+_MAX_SIZES = 1_000
 
 _PROBES = ("HELLO", "DEVICE_COUNT", "GET_DEVICE_MEMORY", "GET_ALIGNMENT", "GET_MAX_SIZE")
 _ALLOCATIONS = (
@@ -51,6 +53,7 @@ class Link:
         "greeting",
         "id",
         "previous",
+        "reads",
         "recurrent",
         "start_captured",
         "step",
@@ -74,6 +77,7 @@ class Link:
         self.recurrent: set[int] = set()
         self.weights: set[int] = set()
         self.allocated: set[int] = set()
+        self.reads: dict[int, str] = {}  #: role of outputs by the size of their response
 
 
 class Client:
@@ -132,7 +136,7 @@ class Client:
         """Take a response; its request, if captured, came before."""
         request = frame.request
         if request is None:
-            frame.phase = "other"
+            self._orphan(frame)
             return
         frame.phase = request.phase
         if request.next_ns:
@@ -142,6 +146,17 @@ class Client:
             owner.end_ns = max(owner.end_ns, frame.end_ns)
         elif request.command == "ALLOC_BUFFER" and frame.content and len(frame.content) >= 8:
             self._links[frame.connection].allocated.add(int.from_bytes(frame.content[:8], "little"))
+
+    def _orphan(self, frame: Frame) -> None:
+        """A response whose request was lost: told by its size, if reads of that size came before."""
+        link = self._links.get(frame.connection)
+        role = link.reads.get(frame.size) if link is not None else None
+        latest = self.passes.latest
+        if role is None or latest is None:
+            give_phase(frame, "other")
+            return
+        frame.role = role
+        latest.group.add(frame)
 
     def finish(self) -> None:
         """No more frames."""
@@ -250,12 +265,12 @@ class Client:
             if role is None and step.view is None and tensor.buffer not in link.caches:
                 role = output_role(frame, _widest(step))
             if role is not None:
-                self._output(step, frame, role)
+                self._output(link, step, frame, role)
                 return
         if tensor.buffer in link.caches or not link.compute or tensor.buffer not in link.compute:
             self._move_state(link, frame, restoring=False)
         elif link.step is not None:
-            self._output(link.step, frame, "hidden_out")
+            self._output(link, link.step, frame, "hidden_out")
         else:
             give_phase(frame, "other")
 
@@ -345,13 +360,15 @@ class Client:
         if first:
             self._settle_passes()
 
-    def _output(self, step: Step, frame: Frame, role: str) -> None:
+    def _output(self, link: Link, step: Step, frame: Frame, role: str) -> None:
         p: Pass = step.owner
         step.outputs.append(frame)
         frame.role = read_role(role, self._has_head())
         if role in ("logits", "sampling", "hidden_flagged"):
             p.complete = True
         p.chose_experts |= role == "expert_ids"
+        if len(link.reads) < _MAX_SIZES:
+            link.reads[frame.data_size + RESPONSE_HEADER] = frame.role
         if role == "logits":
             p.logits = frame
         elif role == "sampling":

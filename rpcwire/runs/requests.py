@@ -41,7 +41,6 @@ class RequestTracker:
         self._target_count = 0
         self.bench = False  #: llama-bench: a prompt goes on in batches, each with a result
         self._drafted: list[int] = []
-        self._draft_steps = 0
         self._recent: list[tuple[np.ndarray | None, int, str]] = []
         self._agreed = [0, 0]  #: rounds where the logits foretold the acceptance, and all
 
@@ -61,7 +60,6 @@ class RequestTracker:
         self._recent.append((p.positions, p.rows, phase))
         del self._recent[:-_REMEMBERED]
         self._drafted.clear()
-        self._draft_steps = 0
         return phase
 
     def draft(self, p: Pass) -> str:
@@ -70,9 +68,6 @@ class RequestTracker:
         token = _best_candidate(p) if p.rows == 1 else None
         if token is not None:
             self._drafted.append(token)
-        last = self._recent[-1][0] if self._recent else None
-        repeats = last is not None and p.positions is not None and np.array_equal(last, p.positions)
-        self._draft_steps += not repeats
         for s in self._sequences:
             if s.request.draft_tokens is None:
                 s.request.draft_tokens = s.request.accepted_tokens = 0
@@ -239,22 +234,12 @@ class RequestTracker:
         request = s.request
         self.speculative = True
         request.accepted_tokens = request.accepted_tokens or 0
-        drafts = block.rows - 1
         base = s.round.base_generated if replay and s.round else request.generated_tokens
         if not replay:
-            request.draft_tokens = (request.draft_tokens or 0) + drafts
+            request.draft_tokens = (request.draft_tokens or 0) + block.rows - 1
             request.rounds += 1
-        s.round = Round(
-            block.start,
-            block.rows,
-            block.first,
-            p,
-            drafts,
-            base,
-            cut=self._draft_steps > drafts,
-            replay=replay,
-            tokens=self._drafted[:drafts],
-        )
+        foretold = None if replay else _foretold(p, block, self._drafted)
+        s.round = Round(block.start, block.rows, base, foretold, replay)
         self._advance(p, block, s)
         return "verify"
 
@@ -283,9 +268,8 @@ class RequestTracker:
             else (round_.start + advance)
         )
         advance = min(max(1, advance), round_.rows)
-        foretold = None if round_.replay else _foretold(round_)
-        if foretold is not None:
-            self._agreed[0] += foretold == advance - 1
+        if round_.foretold is not None:
+            self._agreed[0] += round_.foretold == advance - 1
             self._agreed[1] += 1
         request = s.request
         kept = max(0, advance - 1 - round_.replay)  # a replay ends with the token sampled before
@@ -299,14 +283,11 @@ class RequestTracker:
             return
         request = s.request
         request.inferred = True
-        foretold = _foretold(round_)
         agreed, tried = self._agreed
-        if round_.replay:
-            accepted = round_.drafts
-        elif foretold is not None and (tried == 0 or agreed >= 0.9 * tried):
-            accepted = foretold
-        else:  # a request mostly ends at its limit, and a draft never goes beyond that
-            accepted = round_.drafts
+        # A request mostly ends at its limit, and a draft never goes beyond that: all was kept.
+        accepted = round_.rows - 1
+        if round_.foretold is not None and agreed >= 0.9 * tried:
+            accepted = round_.foretold
         self._resolve(s, accepted + 1)
 
     def _drop_stale(self) -> None:
@@ -347,14 +328,14 @@ def _best_logit(p: Pass) -> int | None:
     return int(table[-1].argmax()) if table is not None and len(table) else None
 
 
-def _foretold(round_: Round) -> int | None:
+def _foretold(p: Pass, block: Block, drafted: list[int]) -> int | None:
     """Drafts that greedy sampling accepts: leading drafts equal to the best logit before them."""
-    table = _logits(round_.in_pass.logits)
-    if table is None or len(round_.tokens) < round_.drafts:
+    table = _logits(p.logits) if len(drafted) >= block.rows - 1 else None
+    if table is None or len(table) < block.first + block.rows:
         return None
-    best = table[round_.first : round_.first + round_.rows].argmax(axis=1).tolist()
+    best = table[block.first : block.first + block.rows].argmax(axis=1).tolist()
     accepted = 0
-    for token, expected in zip(round_.tokens, best, strict=False):
+    for token, expected in zip(drafted[: block.rows - 1], best, strict=False):
         if token != expected:
             break
         accepted += 1

@@ -7,7 +7,7 @@ where it stopped; what goes back, or starts anew, is another request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -77,9 +77,8 @@ class Round:
     """One verify pass of one sequence, until the next pass shows how much of it was kept.
 
     Attributes:
-        start, rows, first: position of its first row, how many, and where they are in the pass.
-        drafts: rows that are drafts. tokens: their ids, as far as the draft head's reads tell.
-        cut: more was drafted than verified.
+        start, rows: position of its first row, and how many; all but the first are drafts.
+        foretold: drafts that greedy sampling accepts; None where drafts or logits do not show.
         replay: computed again, with the token sampled behind the kept drafts, after the context's
             state was restored (contexts that cannot roll back do so).
         base_generated: tokens generated before it.
@@ -87,13 +86,9 @@ class Round:
 
     start: int
     rows: int
-    first: int
-    in_pass: Pass
-    drafts: int
     base_generated: int
-    cut: bool = False
+    foretold: int | None = None
     replay: bool = False
-    tokens: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
