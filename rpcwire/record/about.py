@@ -8,12 +8,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from rpcwire import __version__
-from rpcwire.record.capturefile import About
 
 _VERSION_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a section says of itself: comments, hardware, operating system."""
+
+    comments: Sequence[str] = ()
+    hardware: str = ""
+    os: str = ""
 
 
 def describe(

@@ -9,6 +9,7 @@ from typing import Protocol
 from rpcwire import __version__
 from rpcwire.capture.health import CaptureHealth
 from rpcwire.capture.writer import PcapngWriter, Sink
+from rpcwire.record.about import About
 from rpcwire.record.anonymize import Anonymizer
 from rpcwire.record.copier import Copier
 from rpcwire.record.slimmer import MOST_HELD, Slimmer
@@ -30,15 +31,6 @@ class Counters:
     received: int | None = None
     dropped: int | None = None
     os_dropped: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a section says of itself: comments, hardware, operating system."""
-
-    comments: Sequence[str] = ()
-    hardware: str = ""
-    os: str = ""
 
 
 class Core(Protocol):
@@ -88,7 +80,7 @@ class CaptureFile:
         *,
         full: bool = False,
         name: str = "the capture",
-        about: About = About(),
+        about: About = About(),  # noqa: B008 - frozen
         anonymize: bool = False,
         most_held: int = MOST_HELD,
         interface: str = "",

@@ -19,8 +19,8 @@ from types import FrameType
 from typing import Any
 
 from rpcwire.errors import CaptureError, RpcwireError, UsageError
-from rpcwire.record.about import describe, timestamp
-from rpcwire.record.capturefile import About, CaptureFile, Counters
+from rpcwire.record.about import About, describe, timestamp
+from rpcwire.record.capturefile import CaptureFile, Counters
 from rpcwire.record.capturers import BUFFER_MIB, Capture, Job, really_lost, start
 from rpcwire.record.files import BlockFile, Ring
 from rpcwire.record.live import Pulse

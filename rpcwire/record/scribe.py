@@ -14,7 +14,8 @@ from threading import Thread
 from typing import Any
 
 from rpcwire.errors import RpcwireError
-from rpcwire.record.capturefile import About, CaptureFile
+from rpcwire.record.about import About
+from rpcwire.record.capturefile import CaptureFile
 from rpcwire.record.events import EventParser
 from rpcwire.record.live import Pulse
 from rpcwire.record.spool import Spool
