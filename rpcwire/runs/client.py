@@ -148,7 +148,7 @@ class Client:
             self._links[frame.connection].allocated.add(int.from_bytes(frame.content[:8], "little"))
 
     def _orphan(self, frame: Frame) -> None:
-        """A response whose request was lost: told by its size, if reads of that size came before."""
+        """A response whose request was lost: its size tells, if reads of that size came before."""
         link = self._links.get(frame.connection)
         role = link.reads.get(frame.size) if link is not None else None
         latest = self.passes.latest
