@@ -239,7 +239,7 @@ class _Accounts:
 
     def _connections(self) -> list[ConnectionInfo]:
         found = []
-        totals = self.totals.by_connection()
+        totals = self.by_connection
         for c in self.rpc:
             counted = totals.get(c.tcp.id)
             if counted is None and self.watch.narrow is not None:
@@ -267,7 +267,7 @@ class _Accounts:
     def _worker(self, server: str, links: list[Seen]) -> WorkerInfo:
         ids = {c.tcp.id for c in links}
         shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
-        tallies = [t for i, t in self.totals.by_connection().items() if i in ids]
+        tallies = [t for i, t in self.by_connection.items() if i in ids]
         path = self.paths[links[0].rpc.server]
         longest = max(links, key=lambda c: c.payload)
         return WorkerInfo(
