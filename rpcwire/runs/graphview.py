@@ -14,35 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rpcwire.ggml.ops import infer_ops
+from rpcwire.ggml.tensor import FLAG_OUTPUT
+from rpcwire.runs.graphindex import INTEGER_TYPES, TRANSPARENT, GraphIndex, logits_rows
+from rpcwire.runs.graphroles import head_inputs, input_role, output_role
 
 if TYPE_CHECKING:
     from rpcwire.ggml.graph import Graph
 
-FLAG_OUTPUT, FLAG_COMPUTE = 2, 16
-TYPE_F32, TYPE_I32, TYPE_I64 = 0, 26, 27
-INTEGER_TYPES = (24, 25, TYPE_I32, TYPE_I64)
-
-#: Ops through which a tensor passes unchanged in meaning.
-TRANSPARENT = frozenset(
-    {"VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE", "CONT", "CPY", "DUP", "CAST", "REPEAT"}
-)
-#: Ops that only rescale or shift scores: logits stay logits.
-SCORE_WISE = frozenset({"SCALE", "UNARY", "ADD", "CLAMP", "SOFTCAP", "ADD1"})
-_PICKERS = frozenset({"TOP_K", "ARGSORT", "ARGMAX"})
-_MROPE = 8
-_WALK_LIMIT = 64
-
-#: What an input is, by the op that reads it and as which source; GET_ROWS and activations need
-#: a closer look and have functions of their own.
-_READERS: dict[tuple[str, int], str] = {
-    ("ROPE", 1): "positions",
-    ("ROPE_BACK", 1): "positions",
-    ("FLASH_ATTN_EXT", 3): "kv_mask",
-    ("SOFT_MAX", 1): "kv_mask",
-    ("FLASH_ATTN_EXT", 1): "kv_state",  # a cache that the client holds
-    ("FLASH_ATTN_EXT", 2): "kv_state",
-    ("MUL_MAT_ID", 2): "expert_ids",
-}
+_MROPE = 8  #: bit of a ROPE's mode
 
 
 @dataclass(slots=True)
@@ -91,257 +70,7 @@ class GraphView:
         return made or ("hidden_out" if tensor_id in self._nodes else None)
 
 
-class _Builder:
-    """Indexes one graph; only lives while its view is made."""
-
-    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
-        t = graph.tensors
-        self.ids: list[int] = t["id"].tolist()
-        self.row = {tensor_id: i for i, tensor_id in enumerate(self.ids)}
-        self.op = [names[o] if o < len(names) else "?" for o in t["op"].tolist()]
-        self.type: list[int] = t["type"].tolist()
-        self.ne: list[list[int]] = t["ne"].tolist()
-        self.flags: list[int] = t["flags"].tolist()
-        self.buffer: list[int] = t["buffer"].tolist()
-        self.view_src: list[int] = t["view_src"].tolist()
-        self.params = t["op_params"]
-        self.src: list[list[int]] = [[s for s in row if s] for row in t["src"].tolist()]
-        self.node_rows = [self.row[i] for i in graph.nodes.tolist() if i in self.row]
-        self.is_node = set(self.node_rows)
-        flags_used = any(self.flags[r] & FLAG_COMPUTE for r in self.node_rows)
-        self.computed = [
-            r for r in self.node_rows if not flags_used or self.flags[r] & FLAG_COMPUTE
-        ]
-        self.flags_used = flags_used or any(f & FLAG_OUTPUT for f in self.flags)
-        ropes = [r for r in self.computed if self.op[r] == "ROPE"]
-        #: rows of the batch, as a ROPE shows them; 1 without one
-        self.rope_rows = self.ne[ropes[0]][2] if ropes else 1
-        #: readers of a tensor among what is computed: id -> [(row of the reader, source slot)]
-        self.readers: dict[int, list[tuple[int, int]]] = {}
-        for r in self.computed:
-            for slot, source in enumerate(self.src[r]):
-                self.readers.setdefault(source, []).append((r, slot))
-        self.compute_buffers = frozenset(
-            self.buffer[r]
-            for r in self.node_rows
-            if not self.view_src[r] and self.op[r] not in ("NONE", "?") and self.buffer[r]
-        )
-        #: buffers that persist and that this graph writes into: caches
-        self.written = {
-            self.buffer[r]
-            for r in self.node_rows
-            if self.view_src[r]
-            and self.op[r] in ("CPY", "SET_ROWS", "SCALE", "SET")
-            and self.buffer[r] not in self.compute_buffers
-        }
-
-    def known(self, row: int) -> list[int]:
-        """Ids of a tensor's sources that the graph holds."""
-        return [s for s in self.src[row] if s in self.row]
-
-    def base(self, tensor_id: int) -> int:
-        """The row of the tensor that a chain of views and copies starts from."""
-        r = self.row[tensor_id]
-        for _ in range(_WALK_LIMIT):
-            if self.op[r] not in TRANSPARENT or not self.src[r]:
-                return r
-            nxt = self.row.get(self.src[r][0])
-            if nxt is None:
-                return r
-            r = nxt
-        return r
-
-    def real_readers(self, tensor_id: int) -> list[tuple[int, int]]:
-        """(row, slot) of the ops that read a tensor, looking through views and copies."""
-        found: list[tuple[int, int]] = []
-        todo, seen = [tensor_id], {tensor_id}
-        while todo and len(found) < _WALK_LIMIT:
-            current = todo.pop()
-            for r, slot in self.readers.get(current, ()):
-                if self.op[r] in TRANSPARENT and slot == 0:
-                    if self.buffer[r] in self.written:
-                        found.append((r, slot))
-                    elif self.ids[r] not in seen:
-                        seen.add(self.ids[r])
-                        todo.append(self.ids[r])
-                else:
-                    found.append((r, slot))
-        return found
-
-
-def _is_weight(b: _Builder, row: int) -> bool:
-    return (
-        b.op[row] == "NONE"
-        and b.buffer[row] not in b.compute_buffers
-        and b.buffer[row] not in b.written
-    )
-
-
-def _index_role(b: _Builder, reader: int) -> str:
-    """GET_ROWS by these indices: of a cache, of weights, or of the batch's own rows."""
-    source = b.src[reader][0]
-    base = b.base(source) if source in b.row else None
-    if base is None:
-        return "other_input"
-    if b.buffer[base] in b.written:
-        return "recurrent_ids"
-    return "other_input" if _is_weight(b, base) else "output_ids"
-
-
-def _row_index_role(b: _Builder, reader: int, logits: set[int]) -> str:
-    """SET_ROWS by these indices: into a cache, or (a sampler's bias) into scores."""
-    if b.buffer[reader] in b.written:
-        return "kv_indices"
-    return "sampling" if _from_logits(b, reader, logits) else "other_input"
-
-
-def _activation_role(
-    b: _Builder, row: int, readers: list[tuple[int, int]], logits: set[int]
-) -> str:
-    ne = b.ne[row]
-    for r, slot in readers:
-        if any(s != b.ids[row] and _from_logits(b, b.row[s], logits) for s in b.known(r)):
-            return "sampling"
-        if b.op[r] == "MUL" and 1 < ne[1] != b.rope_rows and _weighs_experts(b, r, slot, ne):
-            return "expert_out"
-        if b.op[r] == "MUL_MAT" and ne[0] == ne[1] and ne[2] == 1 and ne[0] % 64 == 0:
-            other = b.src[r][1 - slot] if len(b.src[r]) > 1 else 0
-            if other in b.row and not _is_weight(b, b.row[other]):
-                return "kv_rotation"
-        if b.op[r] in ("ADD", "ADD_ID") and len(b.src[r]) > 1:
-            other = b.src[r][1 - slot] if slot < 2 else 0
-            if other in b.row and b.row[other] not in b.is_node:
-                o = b.row[other]
-                if b.buffer[o] in b.compute_buffers and b.ne[o] == ne:
-                    return "activation_pair"
-    if ne[0] == 1:
-        return "activation_scale"
-    added = all(b.op[r] in ("ADD", "ADD_ID") for r, _slot in readers)
-    return "activation_branch" if added else "activation"
-
-
-def _weighs_experts(b: _Builder, reader: int, slot: int, ne: list[int]) -> bool:
-    """Whether a product weighs the experts' outputs [n_embd, experts used, rows]."""
-    if slot > 1 or len(b.src[reader]) < 2:
-        return False
-    other = b.row.get(b.src[reader][1 - slot])
-    return other is not None and b.ne[other][0] == 1 and b.ne[other][1:3] == ne[1:3]
-
-
-def _input_role(b: _Builder, row: int, logits: set[int]) -> str:
-    readers = b.real_readers(b.ids[row])
-    if not readers:
-        return "unused_input"
-    for r, slot in readers:
-        role = _READERS.get((b.op[r], slot))
-        if role is not None:
-            return role
-        if b.op[r] == "GET_ROWS" and slot == 1:
-            return _index_role(b, r)
-        if b.op[r] == "SET_ROWS" and slot == 1:
-            return _row_index_role(b, r, logits)
-    if b.type[row] in INTEGER_TYPES:
-        return "other_input"
-    return _activation_role(b, row, readers, logits)
-
-
-def _head_inputs(b: _Builder, inputs: dict[int, str]) -> dict[int, str]:
-    """A draft head joins the token's embedding and a hidden state with CONCAT, in that order."""
-    activations = [i for i, role in inputs.items() if role == "activation"]
-    if len(activations) < 2:
-        return {}
-    rank = dict.fromkeys(activations)
-    for r in b.computed:
-        if b.op[r] != "CONCAT" or len(b.src[r]) < 2:
-            continue
-        sides = [_origin(b, s, rank) for s in b.src[r][:2]]
-        if None not in sides and sides[0] != sides[1]:
-            return {sides[0]: "head_embedding", sides[1]: "head_hidden"}  # type: ignore[dict-item]
-    return {}
-
-
-def _origin(b: _Builder, tensor_id: int, wanted: dict[int, None]) -> int | None:
-    """The input that a chain of row-wise ops (norms, scales) starts from, if it is wanted."""
-    for _ in range(_WALK_LIMIT):
-        if tensor_id in wanted:
-            return tensor_id
-        r = b.row.get(tensor_id)
-        if r is None or not b.src[r] or b.op[r] == "MUL_MAT":
-            return None
-        tensor_id = b.src[r][0]
-    return None
-
-
-def _output_role(b: _Builder, row: int, logits: set[int]) -> str:
-    op = b.op[b.base(b.ids[row])]
-    base = b.base(b.ids[row])
-    if row in logits or base in logits:
-        return "logits"
-    if op in _PICKERS or b.type[row] in INTEGER_TYPES:
-        return "sampling" if _from_logits(b, base, logits) else "expert_ids"
-    if op in ("GET_ROWS", "SOFT_MAX", "GLU", "SCALE", "CUMSUM", "STEP") and _from_logits(
-        b, base, logits
-    ):
-        return "sampling"
-    if op == "MUL_MAT_ID":
-        return "expert_out"
-    if b.buffer[row] not in b.compute_buffers:
-        return "state"
-    flagged = b.flags[row] & FLAG_OUTPUT or b.flags[base] & FLAG_OUTPUT
-    return "hidden_flagged" if flagged else "hidden_out"
-
-
-def _from_logits(b: _Builder, row: int, logits: set[int]) -> bool:
-    todo, seen = [row], {row}
-    while todo and len(seen) < _WALK_LIMIT * 4:
-        r = todo.pop()
-        if r in logits:
-            return True
-        if b.op[r] in ("MUL_MAT", "MUL_MAT_ID", "FLASH_ATTN_EXT", "NONE"):
-            continue
-        for s in b.src[r]:
-            nxt = b.row.get(s)
-            if nxt is not None and nxt not in seen:
-                seen.add(nxt)
-                todo.append(nxt)
-    return False
-
-
-def _after_norm(b: _Builder, row: int) -> bool:
-    """Whether a product is all that reads a norm: the output layer, not a query or key."""
-    source = b.src[row][1]
-    if source not in b.row or len(b.readers.get(source, ())) > 1:
-        return False
-    r = b.row[source]
-    if b.op[r] == "MUL" and b.known(r):  # the norm's weights
-        r = b.row[b.known(r)[0]]
-    return b.op[r] in ("RMS_NORM", "NORM")
-
-
-def _logits_rows(b: _Builder) -> set[int]:
-    """The output layer's product: weights times the last hidden state, flagged or read by none."""
-    found: set[int] = set()
-    for r in reversed(b.node_rows[-_WALK_LIMIT:]):
-        if b.op[r] != "MUL_MAT" or b.type[r] != TYPE_F32 or len(b.src[r]) < 2:
-            continue
-        weights = b.row.get(b.src[r][0])
-        if weights is None or not _is_weight(b, b.base(b.ids[weights])):
-            continue
-        chain = [r]
-        for _ in range(8):  # scale, soft cap, bias
-            nxt = [x for x, _s in b.readers.get(b.ids[chain[-1]], ()) if b.op[x] in SCORE_WISE]
-            if len(nxt) != 1 or b.ne[nxt[0]] != b.ne[r]:
-                break
-            chain.append(nxt[0])
-        flagged = any(b.flags[x] & FLAG_OUTPUT for x in chain)
-        terminal = not b.readers.get(b.ids[chain[-1]]) and _after_norm(b, r)
-        if flagged or (not b.flags_used and terminal):
-            found.update(chain)
-            break
-    return found
-
-
-def _shape(b: _Builder, inputs: dict[int, str]) -> tuple[int, bool]:
+def _shape(b: GraphIndex, inputs: dict[int, str]) -> tuple[int, bool]:
     """Rows of the batch and whether positions are M-RoPE's, from a ROPE or an input."""
     for r in b.computed:
         if b.op[r] == "ROPE":
@@ -355,7 +84,7 @@ def _shape(b: _Builder, inputs: dict[int, str]) -> tuple[int, bool]:
     return 0, False
 
 
-def _hidden_size(b: _Builder) -> int:
+def _hidden_size(b: GraphIndex) -> int:
     widths = Counter(
         b.ne[r][0] for r in b.computed if b.op[r] in ("RMS_NORM", "NORM") and b.ne[r][2] == 1
     )
@@ -373,7 +102,7 @@ def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
     Returns:
         The view. Unknown structures yield "activation", "other_input" and "hidden_out" roles.
     """
-    b = _Builder(graph, names)
+    b = GraphIndex(graph, names)
     leaves = [
         r
         for r in range(len(b.ids))
@@ -382,8 +111,8 @@ def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
         and not b.view_src[r]
         and b.buffer[r] in b.compute_buffers
     ]
-    logits = _logits_rows(b)
-    inputs = {b.ids[r]: _input_role(b, r, logits) for r in leaves}
+    logits = logits_rows(b)
+    inputs = {b.ids[r]: input_role(b, r, logits) for r in leaves}
     is_shift = {b.op[r] for r in b.computed} - TRANSPARENT == {"ROPE"}
     if is_shift:  # works in place, so that no buffer is known as the compute buffer
         inputs = {
@@ -391,7 +120,7 @@ def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
             for r in range(len(b.ids))
             if b.type[r] in INTEGER_TYPES and r not in b.is_node
         }
-    head = _head_inputs(b, inputs)
+    head = head_inputs(b, inputs)
     inputs.update(head)
     hidden_size = _hidden_size(b)
     rows, mrope = _shape(b, inputs)
@@ -410,7 +139,7 @@ def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
     kv = b.written - recurrent
     # The common case, an activation that goes on to the next split, needs no entry.
     made = {
-        b.ids[r]: _output_role(b, r, logits)
+        b.ids[r]: output_role(b, r, logits)
         for r in b.node_rows
         if b.buffer[r] not in b.written
         and (
@@ -431,7 +160,7 @@ def build_view(graph: Graph, names: Sequence[str]) -> GraphView:
         )
         kv_size, streams = base_ne[1], base_ne[2]
     layers = sum(1 for r in b.computed if b.op[r] in ("FLASH_ATTN_EXT", "SOFT_MAX", "SSM_CONV"))
-    weights = frozenset(b.buffer[r] for r in range(len(b.ids)) if _is_weight(b, r))
+    weights = frozenset(b.buffer[r] for r in range(len(b.ids)) if b.is_weight(r))
     return GraphView(
         inputs=inputs,
         compute_buffers=b.compute_buffers,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rpcwire.runs.graphview import TYPE_F32, TYPE_I32
+from rpcwire.runs.graphindex import TYPE_F32, TYPE_I32
 from rpcwire.runs.sequences import (
     GENERATING,
     PROMPT,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rpcwire.ggml.versions import REQUEST_HEADER
-from rpcwire.runs.graphview import INTEGER_TYPES, TYPE_F32, TYPE_I64
+from rpcwire.runs.graphindex import INTEGER_TYPES, TYPE_F32, TYPE_I64
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
