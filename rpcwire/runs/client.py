@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rpcwire.ggml.versions import RESPONSE_HEADER
 from rpcwire.runs.graphview import GraphView, ViewCache
+from rpcwire.runs.link import Link
 from rpcwire.runs.passes import Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
 from rpcwire.runs.roles import activation_role, read_role
@@ -41,43 +42,6 @@ _ROLE = {
     "SET_TENSOR_HASH": "weights_hash",
     "COPY_TENSOR": "copy",
 }
-
-
-class Link:
-    """One connection of the client: its buffers, current graphs and waiting uploads."""
-
-    __slots__ = (
-        "allocated",
-        "caches",
-        "compute",
-        "greeting",
-        "id",
-        "previous",
-        "reads",
-        "recurrent",
-        "start_captured",
-        "step",
-        "steps",
-        "uploads",
-        "views",
-        "weights",
-    )
-
-    def __init__(self, connection_id: int, start_captured: bool) -> None:
-        self.id = connection_id
-        self.start_captured = start_captured
-        self.previous: Frame | None = None
-        self.greeting: list[Frame] | None = []  #: frames until it is known what it is for
-        self.uploads: list[Frame] = []
-        self.views: dict[int, GraphView | None] = {}
-        self.steps: dict[int, Step] = {}
-        self.step: Step | None = None
-        self.compute: set[int] = set()
-        self.caches: set[int] = set()
-        self.recurrent: set[int] = set()
-        self.weights: set[int] = set()
-        self.allocated: set[int] = set()
-        self.reads: dict[int, str] = {}  #: role of outputs by the size of their response
 
 
 class Client:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rpcwire.ggml.frame import UP
+from rpcwire.runs.distribution import Distribution
 from rpcwire.runs.timing import path_rtt
-from rpcwire.runs.totals import Distribution, WorkerTimes
+from rpcwire.runs.totals import WorkerTimes
 from tests.bundled import analysis, told
 from tests.runs.recorded import recorded
 

@@ -13,7 +13,7 @@ from rpcwire.findings.text import server
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
     from rpcwire.findings.finding import Finding
-    from rpcwire.runs.totals import Distribution
+    from rpcwire.runs.distribution import Distribution
 
 ID = "jitter"
 _FEW = 8

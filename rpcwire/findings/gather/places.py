@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rpcwire.runs.totals import Distribution
+from rpcwire.runs.distribution import Distribution
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
