@@ -88,13 +88,30 @@ def read_config(data: bytes, quant: str = DEFAULT_QUANT) -> Model:
     arch = ARCHITECTURES.get(kind)
     if arch is None:
         raise ModelError(f"config.json: model_type {kind[:40]!r} is not known; use its GGUF file")
-    if quant.lower() not in QUANTS:
-        raise ModelError(f"quantisation {quant!r}: known are {', '.join(QUANTS)}")
+    bits, _ = parse_quant(quant)
     reader = _Config(config, arch, quant.lower())
     tensors = tuple(reader.tensors())
     total = sum(tensor.bytes for tensor in tensors)
-    notes = (f"{quant.lower()} assumed, {QUANTS[quant.lower()][0]:g} bits a weight",)
+    notes = (f"{quant.lower()} assumed, {bits:g} bits a weight",)
     return build_model(reader.metadata(), tensors, total, "config", notes)
+
+
+def parse_quant(text: str) -> tuple[float, int]:
+    """Bits a weight and ggml type of a quantisation, or of a number of bits ("4.4").
+
+    Raises:
+        ModelError: neither.
+    """
+    if text.lower() in QUANTS:
+        return QUANTS[text.lower()]
+    try:
+        bits = float(text)
+    except ValueError:
+        bits = 0.0
+    if not 1 <= bits <= 32:
+        raise ModelError(f"quantisation {text!r}: bits a weight, or one of {', '.join(QUANTS)}")
+    nearest = min(QUANTS.values(), key=lambda entry: abs(entry[0] - bits))
+    return bits, nearest[1]
 
 
 class _Config:
@@ -103,7 +120,11 @@ class _Config:
     def __init__(self, config: dict[str, Any], arch: str, quant: str) -> None:
         self.config = config
         self.arch = arch
-        self.bits, self.type = QUANTS[quant]
+        self.bits, self.type = parse_quant(quant)
+        # files that keep their experts in MXFP4 keep everything else at 16 bits
+        self.expert_bits = self.bits
+        if quant == "mxfp4":
+            self.bits, self.type = QUANTS["f16"]
         self.hidden = self.number("hidden_size")
         self.layers = self.number("num_hidden_layers")
         self.heads = self.number("num_attention_heads")
@@ -291,7 +312,10 @@ class _Config:
         elements = 1
         for extent in shape:
             elements *= extent
-        return TensorInfo(name, self.type, shape, int(elements * self.bits / 8))
+        experts = "_exps" in name
+        bits = self.expert_bits if experts else self.bits
+        kind = self.type if bits == self.bits else QUANTS["mxfp4"][1]
+        return TensorInfo(name, kind, shape, int(elements * bits / 8))
 
     @staticmethod
     def _vector(name: str, elements: int, *shape: int) -> TensorInfo:
