@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
@@ -60,6 +61,9 @@ class WorkerClient:
             raise ProbeError(f"{endpoint} cannot be reached: {error.strerror or error}") from error
         self.connect_s = time.perf_counter() - began
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # However this ends with a request under way: a reset, not an orderly close. A worker that
+        # comes to read the request later would answer it, and die of SIGPIPE at the second send.
+        self._linger(True)
 
     def __enter__(self) -> WorkerClient:
         return self
@@ -70,11 +74,18 @@ class WorkerClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is None:
+            self._linger(False)
         self.close()
 
     def close(self) -> None:
         """Close the connection."""
         self._socket.close()
+
+    def _linger(self, abort: bool) -> None:
+        option = struct.pack("ii", int(abort), 0)
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
 
     @property
     def socket(self) -> socket.socket:
