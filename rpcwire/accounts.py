@@ -76,8 +76,7 @@ def accounted(
 ) -> tuple[Analysis, Facts]:
     """The accounts, and what the findings stand on.
 
-    Args:
-        link: the link to price findings on; None takes the recorded one.
+    Arguments as in `analysis.analyze`; findings are priced on `link`, None takes the recorded one.
     """
     model = _read_model(gguf)
     watch = _Watch()
@@ -94,7 +93,7 @@ def accounted(
     )
     watch.narrow = Narrow(reading) if reading.narrowed else None
     if watch.narrow is not None:
-        evidence.holds = lambda ns: reading.window.holds(ns)
+        evidence.holds = reading.holds
     reading.run()
     evidence.finish()
     result = _Accounts(reading, watch).analysis(model)
@@ -124,9 +123,13 @@ class _Share:
 
 @dataclass
 class _Watch:
-    """What is gathered beside the totals while a run is read."""
+    """What is gathered beside the totals while a run is read.
 
-    shares: dict[tuple[int, int], _Share] = field(default_factory=dict)
+    Attributes:
+        shares: by connection and device. holes: the first frames with bytes not captured.
+    """
+
+    shares: dict[int, dict[int, _Share]] = field(default_factory=dict)
     holes: list[Frame] = field(default_factory=list)
     boundaries: BoundaryCounter = field(default_factory=BoundaryCounter)
     narrow: Narrow | None = None
@@ -135,10 +138,12 @@ class _Watch:
     def frame(self, frame: Frame) -> None:
         """See a frame of the window."""
         self.evidence.frame(frame)
-        key = (frame.connection.id, frame.device)
-        share = self.shares.get(key)
+        devices = self.shares.get(frame.connection.id)
+        if devices is None:
+            devices = self.shares[frame.connection.id] = {}
+        share = devices.get(frame.device)
         if share is None:
-            share = self.shares[key] = _Share()
+            share = devices[frame.device] = _Share()
         if frame.missing and len(self.holes) < 5:
             self.holes.append(frame)
         if frame.phase not in GENERATION:
@@ -265,21 +270,22 @@ class _Accounts:
         return [self._worker(server, links) for server, links in by_server.items()]
 
     def _worker(self, server: str, links: list[Seen]) -> WorkerInfo:
-        ids = {c.tcp.id for c in links}
-        shares = {key: s for key, s in self.watch.shares.items() if key[0] in ids}
-        tallies = [t for i, t in self.by_connection.items() if i in ids]
+        ids = [c.tcp.id for c in links]
+        by_device = [self.watch.shares.get(i, {}) for i in ids]
+        shares = [share for devices in by_device for share in devices.values()]
+        tallies = [t for i in ids if (t := self.by_connection.get(i)) is not None]
         path = self.paths[links[0].rpc.server]
         longest = max(links, key=lambda c: c.payload)
         return WorkerInfo(
             server=server,
             protocol=longest.rpc.protocol,
             connections=len(links),
-            devices=sorted({device for _, device in shares}),
+            devices=sorted({device for devices in by_device for device in devices}),
             bytes_up=sum(t.up for t in tallies),
             bytes_down=sum(t.down for t in tallies),
-            bytes_up_per_token=self._per(sum(s.up for s in shares.values())),
-            bytes_down_per_token=self._per(sum(s.down for s in shares.values())),
-            wait_ms_per_token=self._per(sum(s.wait_ns for s in shares.values()) / 1e6),
+            bytes_up_per_token=self._per(sum(s.up for s in shares)),
+            bytes_down_per_token=self._per(sum(s.down for s in shares)),
+            wait_ms_per_token=self._per(sum(s.wait_ns for s in shares) / 1e6),
             rtt_ms=_ms(path.total_ns),
             rtt_source=path.source or None,
             tcp_rtt_ms=_ms(path.tcp_ns),

@@ -97,6 +97,10 @@ class Reading:
         """Pairs of endpoints that the port filter left out."""
         return 0 if self._filtered is None else len(self._filtered.pairs)
 
+    def holds(self, time_ns: int) -> bool:
+        """Whether a moment lies in the window, which is not known before the first packet."""
+        return self.window.holds(time_ns)
+
     def run(self) -> None:
         """Read everything."""
         for _ in self.steps():
