@@ -216,6 +216,26 @@ def _upload_rate(capture: str) -> float | None:
     return rates[len(rates) * 3 // 4] if rates else None
 
 
+def _replay_links(recorded: Recorded, options: Options) -> list[Link]:
+    """The links asked for; `recorded` is the capture's own, which leads the catalogue."""
+    from dataclasses import replace
+
+    if options.rtt is not None:
+        return _links(options)
+    own = recorded.link()
+    if not options.chosen_links:
+        return [*([] if own is None else [own]), *_links(options)]
+    found: list[Link] = []
+    for name in options.chosen_links:
+        if name != "recorded":
+            found += _links(replace(options, chosen_links=(name,)))
+        elif own is None:
+            raise UsageError("--link recorded: its round trip cannot be told from the capture")
+        else:
+            found.append(own)
+    return found
+
+
 def _replay(
     recorded: Recorded, options: Options, min_tps: float | None, plot: str | None, as_json: bool
 ) -> int:
@@ -223,7 +243,7 @@ def _replay(
 
     if plot is not None:
         raise UsageError("--plot needs -m: a recording alone has no curves")
-    results = replay(recorded, _links(options))
+    results = replay(recorded, _replay_links(recorded, options))
     if as_json:
         import json
 

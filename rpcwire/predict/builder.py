@@ -233,6 +233,8 @@ class Builder:
         repeated: list[Node] = []
         for line in lines:
             if line.op == "add_up":
+                if not repeated:
+                    continue
                 names[line.name] = self._add_up(line, repeated, sizes)
                 continue
             if line.repeat == "once":

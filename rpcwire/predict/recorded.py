@@ -11,6 +11,9 @@ from rpcwire.links.transfer import Leg, link_time
 from rpcwire.predict.prediction import LinkResult, limited_by, verdict
 from rpcwire.predict.scenario import Assumption
 
+#: Mbit/s that stand for a rate that no upload in the capture was large enough to show.
+FASTEST = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -37,7 +40,7 @@ class Share:
         """
         if self.ms is None or self.rtt is None:
             return None
-        network, _ = self.on(self.rtt, self.rate or float("inf"))
+        network, _ = self.on(self.rtt, self.rate or FASTEST * 1e6 / 8)
         return max(self.ms - network, 0.0)
 
     def on(self, rtt: float, rate: float) -> tuple[float, float]:
@@ -71,6 +74,13 @@ class Recorded:
     rtt_ms: float | None
     mbit_s: float | None
     roles: list[tuple[str, float]] = field(default_factory=list)
+
+    def link(self) -> Link | None:
+        """The recorded link itself, on which a replay gives the recorded figure."""
+        if self.rtt_ms is None:
+            return None
+        rate = self.mbit_s if self.mbit_s is not None else FASTEST
+        return Link("recorded", "The recorded link", (self.rtt_ms,) * 3, (rate,) * 3, ("capture",))
 
     def assumptions(self) -> list[Assumption]:
         """What a replay rests on."""
