@@ -22,6 +22,7 @@ from rpcwire.analysis import (
 from rpcwire.boundaries import BoundaryCounter, model_info
 from rpcwire.errors import ModelError
 from rpcwire.findings import Evidence, Facts, PricedLink, find
+from rpcwire.ggml.frame import DOWN, UP
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
@@ -206,13 +207,13 @@ class _Accounts:
     def _capture(self) -> CaptureInfo:
         health = self.reading.health
         halves = [half for c in self.rpc for half in c.tcp.sides]
-        undecoded = sum(c.rpc.undecoded_bytes for c in self.rpc)
+        undecoded = [sum(c.rpc.undecoded[way] for c in self.rpc) for way in (UP, DOWN)]
         stream = sum(half.next for half in halves)
         missing = sum(half.missing for half in halves)
         truncated = sum(half.truncated for half in halves)
         resent = sum(c.tcp.retransmitted_bytes for c in self.rpc)
         if self.watch.narrow is not None:
-            undecoded = 0
+            undecoded = [0, 0]
             stream = sum(t.up + t.down for t in self.totals.by_phase().values())
             missing, truncated = self.watch.narrow.missing, self.watch.narrow.truncated
         span = 0 if health.last_ns is None else health.last_ns - self.first_ns
@@ -228,7 +229,9 @@ class _Accounts:
             stream_bytes=stream,
             missing_bytes=missing,
             truncated_bytes=truncated,
-            undecoded_bytes=undecoded,
+            undecoded_bytes=sum(undecoded),
+            undecoded_bytes_up=undecoded[UP],
+            undecoded_bytes_down=undecoded[DOWN],
             retransmitted_bytes=resent,
             other_connections=len(carried) + self.reading.filtered_connections,
             other_bytes=sum(c.payload for c in carried) + assembler.filtered_bytes,

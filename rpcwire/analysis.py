@@ -44,6 +44,8 @@ class CaptureInfo:
     missing_bytes: int
     truncated_bytes: int
     undecoded_bytes: int
+    undecoded_bytes_up: int
+    undecoded_bytes_down: int
     retransmitted_bytes: int
     other_connections: int
     other_bytes: int

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NAMED = 2
 #: How much longer RPC's answers must take than TCP's to show a tunnel.
 _FARTHER, _FAR_NS = 4, 100_000
+#: Part of a stream from which retransmission is worth a word.
+_RESENT = 0.001
 _SIDES = ("requests", "responses")
 
 
@@ -120,7 +122,7 @@ def _about(connection: Seen) -> Iterator[str]:
     if tcp.duplicated_bytes:
         places = max(2, len(tcp.points))
         yield f"seen at {places} points (as with -i any or on a bridge); counted once"
-    elif tcp.retransmitted_bytes:
+    elif tcp.retransmitted_bytes > _RESENT * connection.payload:
         yield f"{tcp.retransmitted_bytes:,} bytes were sent again (TCP retransmission)"
     if tcp.reset:
         yield "was ended by a reset (RST)"

@@ -62,9 +62,10 @@ def _phases(analysis: Analysis, style: Style) -> str:
         for name, p in analysis.phases.items()
         if p.frames or p.passes
     ]
-    undecoded = analysis.capture.undecoded_bytes
-    if undecoded:
-        rows.append(("undecoded", bytes_text(undecoded), *[DASH] * 6))
+    capture = analysis.capture
+    if capture.undecoded_bytes:
+        lost = (bytes_text(capture.undecoded_bytes_up), bytes_text(capture.undecoded_bytes_down))
+        rows.append(("undecoded", *lost, *[DASH] * 5))
     head = ("PHASE", "up", "down", "frames", "round trips", "passes", "rows", "time")
     return table(head, rows, style) if rows else ""
 

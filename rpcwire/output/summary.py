@@ -40,6 +40,8 @@ ROLE_WORDS = {
     "unknown": "frames of unknown role",
 }
 _NAMED_ROLES = 4
+#: How much longer requests lived together than time passed, to say that they ran side by side.
+_SIDE_BY_SIDE = 1.1
 #: Bytes of a load from which its rate says something.
 _RATE_FROM = 1_000_000
 #: What a round-trip time was measured by.
@@ -55,7 +57,7 @@ def summary(analysis: Analysis) -> list[str]:
     lines = [_what(analysis)]
     token = analysis.per_token
     if token.tokens:
-        lines += [_cost(token), _time(token), _bytes(analysis, token)]
+        lines += [_cost(analysis, token), _time(token), _bytes(analysis, token)]
     elif analysis.requests:
         lines.append(
             "No token was generated after a prompt, so there is no cost per token; "
@@ -91,14 +93,31 @@ def _what(analysis: Analysis) -> str:
     return f"{text}."
 
 
-def _cost(token: PerToken) -> str:
+def _cost(analysis: Analysis, token: PerToken) -> str:
     text = (
         f"Each generated token costs {bytes_text(token.bytes_up)} up, "
         f"{bytes_text(token.bytes_down)} down, {_trips(token.round_trips)}"
     )
     if token.ms:
-        text += f" and {ms_text(token.ms)} ({number_text(1e3 / token.ms)} tokens/s)"
+        text += (
+            f" and {ms_text(token.ms)} ({number_text(1e3 / token.ms)} tokens/s{_beside(analysis)})"
+        )
     return text + "."
+
+
+def _beside(analysis: Analysis) -> str:
+    """Where requests ran side by side: what they got together."""
+    starts = [(r.start_s + (r.prefill_s or 0.0), r.decode_s) for r in analysis.requests]
+    spans = sorted((begin, begin + lived) for begin, lived in starts if lived)
+    united = until = 0.0
+    for begin, end in spans:
+        united += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    lived = sum(end - begin for begin, end in spans)
+    if not united or lived < _SIDE_BY_SIDE * united:
+        return ""
+    together = number_text(analysis.per_token.tokens / united)
+    return f" per request, {together} in all: they ran side by side"
 
 
 def _trips(value: float | None) -> str:

@@ -33,6 +33,8 @@ def test_books_balance(name: str) -> None:
     decoded = a.capture.stream_bytes - a.capture.undecoded_bytes
     assert both(a.phases.values()) == both(a.roles) == both(a.commands) == decoded
     assert both(a.connections) == both(a.workers) == decoded
+    lost = (a.capture.undecoded_bytes_up, a.capture.undecoded_bytes_down)
+    assert sum(lost) == a.capture.undecoded_bytes
     assert sum(p.frames for p in a.phases.values()) == sum(r.frames for r in a.roles)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,21 @@ def test_drafts_are_told() -> None:
     text = analysis_text(analysis("v7.0-qwen35-mtp"), PLAIN)
     assert "5 of 53 drafted tokens" in " ".join(text.split())
     assert "5/53" in text
+
+
+def test_requests_side_by_side_are_told() -> None:
+    a = deepcopy(analysis("v7.0-llama-server"))
+    assert "side by side" not in analysis_text(a, PLAIN)
+    a.requests[1].start_s = a.requests[0].start_s
+    a.requests[1].prefill_s = a.requests[0].prefill_s
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert re.search(r"tokens/s per request, [\d,]+ in all: they ran side by side\)", text)
+
+
+def test_undecoded_bytes_have_their_direction() -> None:
+    text = analysis_text(analysis("v7.0-load-cold-snap400"), PLAIN)
+    row = next(line for line in text.splitlines() if line.startswith("undecoded"))
+    assert re.fullmatch(r"undecoded +[\d.]+ MB( +-)+", row)
 
 
 def test_a_load_only() -> None:
