@@ -66,7 +66,12 @@ def diagnose(
     """Name the causes that make a run slow, prove and price them.
 
     Args:
-        paths, ports, since, until, request, progress: see analysis.analyze.
+        paths: a capture, or several that are one run.
+        ports: only connections with one of these ports; None finds them all.
+        since: beginning of the window that counts.
+        until: its end.
+        request: count only what was sent while this request ran.
+        progress: called with bytes read and bytes in all.
         link: the link to price on; None takes the recorded one, or 1 Gbit Ethernet with 0.3 ms
             where the recorded round-trip time is below 0.1 ms.
 

@@ -163,14 +163,20 @@ class Facts:
 
         Args:
             name: id of the finding.
-            title, remedy, figures, frames, confidence: see Finding.
-            total_bytes, trips: of the whole run, attributed to the cause.
+            title: one sentence.
+            remedy: what to change.
+            figures: what was measured.
+            frames: packets that show it.
+            total_bytes: of the whole run, attributed to the cause.
+            trips: round trips likewise.
             delay_ms: what it cost besides, in the whole run.
             per: the token that it is divided by.
             whole_request: the cause lies outside of the tokens' own time (before, or between
                 requests), so that its share is one of whole requests, and only a delay that a
                 person notices counts.
-            at_least, at_most: bounds of the severity.
+            at_least: lowest severity.
+            at_most: highest severity.
+            confidence: see Finding.
         """
         tokens = self.tokens if per == TOKEN else self.prompt_tokens
         n = tokens or 1

@@ -10,7 +10,7 @@ SEVERITIES = ("info", "warning", "problem")
 CONFIDENCES = ("low", "medium", "high")
 
 #: What a cost is divided by.
-TOKEN, PROMPT_TOKEN = "generated token", "prompt token"  # noqa: S105
+TOKEN, PROMPT_TOKEN = "generated token", "prompt token"
 
 Figure = float | int | str | bool | None | list[str] | dict[str, float]
 

@@ -30,6 +30,21 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Rates:
+    """Milliseconds of a round and of a plain token, tokens and drafts a round."""
+
+    round_ms: float
+    plain_ms: float
+    per_round: float
+    drafts: float
+
+    @property
+    def speedup(self) -> float:
+        """Tokens a second against without speculation."""
+        return self.plain_ms * self.per_round / self.round_ms
+
+
+@dataclass(frozen=True, slots=True)
 class Speculation:
     """The account of a speculative run.
 
@@ -113,7 +128,7 @@ def speculation(facts: Facts) -> Speculation | None:
         speedup=speedup,
         causes=causes,
         verdict=_verdict(speedup, even_acceptance, acceptance),
-        advice=tuple(_advice(facts, speedup, round_ms, plain_ms, per_round, drafts, causes)),
+        advice=tuple(_advice(facts, Rates(round_ms, plain_ms, per_round, drafts), causes)),
     )
 
 
@@ -204,17 +219,10 @@ def _verdict(speedup: float, even: float, acceptance: float) -> str:
     return f"Not worth it on this link: {speedup:.2f} times the speed without; {kept}, {needs}."
 
 
-def _advice(
-    facts: Facts,
-    speedup: float,
-    round_ms: float,
-    plain_ms: float,
-    per_round: float,
-    drafts: float,
-    causes: tuple[Cause, ...],
-) -> list[str]:
+def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
     """What would make it worth it (or more so): each saving, and the link that would do."""
     lines = []
+    round_ms, plain_ms, drafts = rates.round_ms, rates.plain_ms, rates.drafts
     by_name = {c.name: c.ms for c in causes}
     for name, what in (
         ("graph-resent", "if no graph were resent (draft on a device of its own)"),
@@ -235,24 +243,21 @@ def _advice(
         lines.append(
             f"{what}: {round_ms:.3g} -> {left:.3g} ms a round, break-even at {even:.0%} acceptance"
         )
-    if speedup < 1 + _MARGIN:
-        lines += _link_that_would_do(facts, round_ms, plain_ms, per_round)
+    if rates.speedup < 1 + _MARGIN:
+        lines += _link_that_would_do(facts, rates)
         if drafts > 1.5:
             lines.append("fewer drafts a round (--spec-draft-n-max) where acceptance is low")
     return lines
 
 
-def _link_that_would_do(
-    facts: Facts, round_ms: float, plain_ms: float, per_round: float
-) -> list[str]:
+def _link_that_would_do(facts: Facts, rates: Rates) -> list[str]:
     cell = facts.generation
     trips = cell.trips / facts.rounds
     plain_trips = 1.0
-    a = per_round * (plain_ms - facts.link.rtt_ms * plain_trips)
-    b = round_ms - facts.link.rtt_ms * trips
-    slope = trips - per_round * plain_trips
+    a = rates.per_round * (rates.plain_ms - facts.link.rtt_ms * plain_trips)
+    b = rates.round_ms - facts.link.rtt_ms * trips
+    slope = trips - rates.per_round * plain_trips
     if slope <= 0 or a <= b:
         return ["no shorter round-trip time alone would make it pay at this acceptance"]
-    return [
-        f"with a round-trip time below {(a - b) / slope:.2g} ms it would pay at this acceptance"
-    ]
+    most = (a - b) / slope
+    return [f"with a round-trip time below {most:.2g} ms it would pay at this acceptance"]

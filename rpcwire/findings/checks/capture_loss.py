@@ -38,8 +38,8 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"the capture lost {' and '.join(parts)}",
         "Record with a larger buffer (tcpdump -B 65536), to a fast disk, only the port (tcp port "
-        "50052), with -s 400 where contents do not matter; or use rpcwire record, or rpcwire relay, "
-        "which loses nothing.",
+        "50052), with -s 400 where contents do not matter; or use rpcwire record, or rpcwire "
+        "relay, which loses nothing.",
         figures={
             "missing_bytes": missing,
             "stream_bytes": whole,

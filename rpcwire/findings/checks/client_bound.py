@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ID = "client-bound"
 _SHARE = 0.6
 #: Milliseconds a token below which a client has nothing to save: sampling takes as long.
-_LEAST_MS = 2.0
+_LEAST_MS = 3.0
 #: Part of the stream that may be missing before times mean nothing.
 _MISSING = 0.02
 

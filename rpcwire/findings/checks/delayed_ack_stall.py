@@ -28,17 +28,22 @@ def find(facts: Facts) -> Finding | None:
     waits = facts.evidence.waits
     tcp = min((w.tcp_rtt_ms for w in facts.analysis.workers if w.tcp_rtt_ms), default=0.0)
     stalled = sum(waits.stalls.values()) + waits.trivial_stalls
+    here, lost = waits.stalls[TOKENS], waits.stall_ns[TOKENS] / 1e6
+    if waits.trivial_stalls >= _FEW and waits.trivial_stalls > _SHARE * waits.trivial:
+        # Behind the stall of another leg: what is late here is late for the same reason.
+        here += waits.late[TOKENS]
+        lost += waits.late[TOKENS] * 40.0
+        stalled += sum(waits.late.values())
     if stalled < _FEW or tcp >= _FAR_MS or stalled < _SHARE * waits.frames / 2:
         return None
-    here = waits.stalls[TOKENS]
     total = sum(waits.stall_ns.values()) / 1e6
     mean = ratio(total, sum(waits.stalls.values())) or 40.0
     return facts.finding(
         ID,
         f"{many(stalled, 'wait')} of about 40 ms, {facts.per_token(here):.2g} a token: something "
         "between client and worker does not set TCP_NODELAY",
-        "Connect without the proxy or forwarder, or make it set TCP_NODELAY (socat: ,nodelay on both "
-        "addresses; HAProxy: option http-no-delay does not apply, use a TCP forwarder that sets it). "
+        "Connect without the proxy or forwarder, or make it set TCP_NODELAY (socat: ,nodelay on "
+        "both addresses). "
         "With an old build, update: llama.cpp sets it on both ends.",
         figures={
             "stalls": stalled,
@@ -49,5 +54,5 @@ def find(facts: Facts) -> Finding | None:
             "mean_stall_ms": mean,
         },
         frames=waits.stall_numbers,
-        delay_ms=waits.stall_ns[TOKENS] / 1e6,
+        delay_ms=lost,
     )

@@ -32,8 +32,8 @@ def find(facts: Facts) -> Finding | None:
         f"drafting waits {each:.1f} times for each drafted token, "
         f"{facts.per_token(cell.trips):.2g} round trips per token returned",
         "Draft on the client, where a read costs nothing (-devd with a local device; for an MTP "
-        "head put the last layers there: -dev RPC0,CUDA0). Else draft less: --spec-draft-n-max 1 or "
-        "2, or stop early with --spec-draft-p-min 0.75.",
+        "head put the last layers there: -dev RPC0,CUDA0). Else draft less: --spec-draft-n-max 1 "
+        "or 2, or stop early with --spec-draft-p-min 0.75.",
         figures={
             "reads": cell.frames // 2,
             "round_trips": cell.trips,

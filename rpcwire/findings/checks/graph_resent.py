@@ -62,7 +62,7 @@ def _remedy(drafts: bool, splits: bool) -> str:
             "Keep target and draft off the same device: give the draft a device of its own "
             "(--spec-draft-device for a draft model), or let the last layers, which an MTP head "
             "follows, be on the client's own device (-dev RPC0,CUDA0), so that only the target's "
-            "graph is on the worker. With several workers only the one with the last layers resends."
+            "graph is on the worker. Of several workers only the one with the last layers resends."
         )
     if splits:
         return (
@@ -80,8 +80,8 @@ def _old(facts: Facts, graphs: Graphs) -> Finding:
         ID,
         f"every pass sends its graphs in full, {size(facts.per_token(graphs.old_full))} a token: "
         "this protocol has no reuse",
-        "Update llama.cpp on both ends to protocol 3.5 or later (December 2025): an unchanged graph "
-        "then takes 13 bytes.",
+        "Update llama.cpp on both ends to protocol 3.5 or later (December 2025): an unchanged "
+        "graph then takes 13 bytes.",
         figures={
             "passes": graphs.old_passes,
             "full_graph_bytes": graphs.old_full,

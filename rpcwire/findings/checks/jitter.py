@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ID = "jitter"
 _FEW = 8
-#: Spread (p90 - p10), in ms and as a part of the median, from which it is jitter.
-_SPREAD_MS, _SPREAD = 0.3, 0.3
+#: Spread of the middle half, in ms and as a part of the median, from which it is jitter.
+_SPREAD_MS, _SPREAD = 0.2, 0.3
 
 
 def find(facts: Facts) -> Finding | None:
@@ -31,7 +31,7 @@ def find(facts: Facts) -> Finding | None:
         most = max(times.trivial.values(), key=lambda d: d.count, default=None)
         if most is None or most.count < _FEW:
             continue
-        spread = (most.quantile(0.9) - most.quantile(0.1)) / 1e6
+        spread = (most.quantile(0.75) - most.quantile(0.25)) / 1e6
         if worst is None or spread > worst[0]:
             worst = (spread, server(address), most)
     if worst is None:
@@ -47,10 +47,11 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"round-trip times to {name} vary from {low:.3g} to {high:.3g} ms (p10 to p90)",
         "Use a cable; on Wi-Fi turn power saving off (iw dev wlan0 set power_save off), use 5 or 6 "
-        "GHz, keep other transfers off the link; look for bufferbloat (ping while the model loads).",
+        "GHz, keep other transfers off the link; look for bufferbloat (ping during a load).",
         figures={
             "samples": times_of.count,
             "p10_ms": low,
+            "middle_half_ms": spread,
             "median_ms": median,
             "p90_ms": high,
             "mean_ms": mean,

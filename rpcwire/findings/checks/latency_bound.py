@@ -32,9 +32,9 @@ def find(facts: Facts) -> Finding | None:
     return facts.finding(
         ID,
         f"{trips:.3g} round trips a token x {facts.link.rtt_ms:.3g} ms are {share:.0%} of its time",
-        "Shorten the way (cable instead of Wi-Fi, no tunnel or VPN, a switch less), then make fewer "
-        "round trips: fewer workers and splits, no remote drafts. Speculation pays here only if it "
-        "needs fewer round trips per token returned than it saves.",
+        "Shorten the way (cable instead of Wi-Fi, no tunnel or VPN, a switch less), then make "
+        "fewer round trips: fewer workers and splits, no remote drafts. Speculation pays here only "
+        "if it needs fewer round trips per token returned than it saves.",
         figures={
             "round_trips_per_token": trips,
             "rtt_ms": facts.link.rtt_ms,

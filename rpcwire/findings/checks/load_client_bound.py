@@ -38,8 +38,8 @@ def find(facts: Facts) -> Finding | None:
         f"{seconds:.2g} of the load's {whole / 1e9:.2g} s the link waited for the client "
         f"({size(offered)} of weights)",
         "Keep the model on a fast local disk (and in the page cache: load twice); a worker with -c "
-        "and a warm cache needs hashes only, which the client computes on one thread. A faster link "
-        "will not help.",
+        "and a warm cache needs hashes only, which the client computes on one thread. A faster "
+        "link will not help.",
         figures={
             "load_seconds": whole / 1e9,
             "client_seconds": seconds,

@@ -39,8 +39,8 @@ def find(facts: Facts) -> Finding | None:
     needed = f"{even:.0%}" if even <= 1 else "more than every draft"
     return facts.finding(
         ID,
-        f"{facts.accepted:,} of {facts.drafted:,} drafts were kept ({acceptance:.0%}); on this link "
-        f"a round pays from {needed}",
+        f"{facts.accepted:,} of {facts.drafted:,} drafts were kept ({acceptance:.0%}); on this "
+        f"link a round pays from {needed}",
         "Draft less where the text is hard to foresee: --spec-draft-n-max 1, --spec-draft-p-min "
         "0.75; or --spec-type none for prose. Lower the cost of a round first (see the other "
         "findings): that lowers the acceptance that is needed.",

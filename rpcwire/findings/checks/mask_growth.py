@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ID = "mask-growth"
 #: Cells from which a mask is no small input any more.
 _CELLS = 1024
-_SHARE = 0.05
+_SOME_CELLS, _SHARE = 512, 0.05
 _FAR = 32768
 
 
@@ -30,7 +30,7 @@ def find(facts: Facts) -> Finding | None:
         return None
     share = ratio(cell.up, facts.generation.bytes)
     grew = places.kv_max > places.kv_min
-    if not (places.kv_max >= _CELLS or (grew and share >= _SHARE)):
+    if not (places.kv_max >= _CELLS or (grew and places.kv_max >= _SOME_CELLS and share >= _SHARE)):
         return None
     # Headers do not grow; what does is proportional to the cells.
     per_token = facts.per_token(cell.up)

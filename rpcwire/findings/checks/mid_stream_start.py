@@ -27,8 +27,8 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"the capture begins in the middle of {many(len(found), 'connection')}: "
         f"{found[0].name} (protocol {found[0].rpc.protocol}, {found[0].rpc.protocol_source})",
-        "Start the capture before llama-server (rpcwire record -- llama-server ...). If that cannot "
-        "be, begin before a request: its prompt makes the client send its graphs in full.",
+        "Start the capture before llama-server (rpcwire record -- llama-server ...). If that "
+        "cannot be, begin before a request: its prompt makes the client send its graphs in full.",
         figures={
             "connections": [c.name for c in found[:4]],
             "protocols": sorted({c.rpc.protocol for c in found}),

@@ -29,9 +29,9 @@ def find(facts: Facts) -> Finding | None:
     return facts.finding(
         ID,
         f"no transfer was faster than {rate:.1f} Mbit/s, what 100 Mbit Ethernet carries",
-        "Look at what was negotiated (ethtool eth0 | grep Speed; Get-NetAdapter on Windows) on both "
-        "hosts and the switch; change the cable (all four pairs are needed), the port, or a forced "
-        "speed setting.",
+        "Look at what was negotiated (ethtool eth0 | grep Speed; Get-NetAdapter on Windows) on "
+        "both hosts and the switch; change the cable (all four pairs are needed), the port, or a "
+        "forced speed setting.",
         figures={
             "mbit_s": rate,
             "ceiling_mbit_s": 94.1,

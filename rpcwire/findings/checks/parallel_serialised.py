@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ID = "parallel-serialised"
 #: Requests generating at once, and sequences in a pass for each of them.
-_AT_ONCE, _SHARED = 1.5, 0.67
+_AT_ONCE, _SHARED = 1.5, 0.5
 _FEW = 8
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.gather.tallies import PROMPT
+from rpcwire.findings.gather.tallies import PROMPT, TOKENS
 from rpcwire.findings.text import size
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ ID = "prompt-checkpoint"
 
 def find(facts: Facts) -> Finding | None:
     """The finding, if state was read between the passes of a prompt."""
-    cell = facts.tallies.sum(phases=("state",), moments=(PROMPT,), commands=("GET_TENSOR",))
+    state = facts.tallies.sum
+    cell = state(phases=("state",), moments=(PROMPT,), commands=("GET_TENSOR",))
+    if not state(phases=("state",), moments=(TOKENS,), commands=("SET_TENSOR",)).up:
+        # A slot's checkpoint while another one generates.
+        cell.add(state(phases=("state",), moments=(TOKENS,), commands=("GET_TENSOR",)))
     if not cell.down:
         return None
     requests = max(1, len(facts.analysis.requests))

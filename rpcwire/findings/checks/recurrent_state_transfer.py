@@ -22,17 +22,25 @@ ID = "recurrent-state-transfer"
 def find(facts: Facts) -> Finding | None:
     """The finding, if recurrent state crossed the link after a request's first token."""
     cell = facts.tallies.sum(phases=("state",), roles=("recurrent_state",), moments=(TOKENS,))
-    if not cell.bytes:
+    restored = facts.tallies.sum(
+        phases=("state",),
+        roles=("recurrent_state",),
+        moments=(TOKENS,),
+        commands=("SET_TENSOR",),
+    )
+    # Reads without a restore are checkpoints of another slot's prompt.
+    if not cell.bytes or not restored.up:
         return None
     return facts.finding(
         ID,
         f"recurrent state crosses the link while tokens are generated: "
-        f"{size(cell.down)} saved, {size(cell.up)} restored",
+        f"{size(cell.down)} saved, {size(restored.up)} restored",
         "Use speculation that rolls back on the worker (--spec-type draft-mtp in current builds "
         "does); with n-gram drafts on a hybrid model use --spec-type none.",
         figures={
             "bytes_down": cell.down,
             "bytes_up": cell.up,
+            "restores": restored.frames,
             "round_trips": cell.trips,
             "rounds": facts.rounds,
         },

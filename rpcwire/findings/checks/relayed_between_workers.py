@@ -27,9 +27,9 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"the client passes {each:.1f} hidden states a pass from worker to worker, "
         f"{size(facts.per_token(places.relay_bytes))} a token read and sent again",
-        "Serve devices of one host by one ggml-rpc-server (-d CUDA0,CUDA1; they then copy directly) "
-        "instead of one each; use fewer workers where the model fits; run llama-server on the host "
-        "of one of the workers.",
+        "Serve devices of one host by one ggml-rpc-server (-d CUDA0,CUDA1; they then copy "
+        "directly) instead of one each; use fewer workers where the model fits; run llama-server "
+        "on the host of one of the workers.",
         figures={
             "relays": places.relays,
             "passes": places.passes,

@@ -32,8 +32,8 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"the output layer is on a worker: {size(target.down / rows)} of logits cross for each row",
         "Let the client's own device be the last one, which gets the output layer: -dev RPC0,CUDA0 "
-        "(llama.cpp puts RPC devices first). Without a local GPU: -ot '^output\\.weight=CPU', if the "
-        "CPU reads that matrix faster than the link moves the logits.",
+        "(llama.cpp puts RPC devices first). Without a local GPU: -ot '^output\\.weight=CPU', if "
+        "the CPU reads that matrix faster than the link moves the logits.",
         figures={
             "bytes": logits.down,
             "rows": rows,

@@ -45,8 +45,8 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"{ratio(segments, frames):.1f} packets a frame: {size(extra_in_tokens * _HEADERS)} of "
         "headers more than needed while tokens are generated",
-        "Nothing to set in llama.cpp: it sends command, size and payload one by one. A faster link, "
-        "or one that aggregates (802.11n and later), makes it cheap; do not turn TCP_NODELAY off.",
+        "Nothing to set in llama.cpp: it sends command, size and payload one by one. A faster "
+        "link, or one that aggregates (802.11n and later), makes it cheap; leave TCP_NODELAY on.",
         figures={
             "segments": segments,
             "segments_needed": needed,

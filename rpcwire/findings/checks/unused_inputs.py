@@ -28,8 +28,8 @@ def find(facts: Facts) -> Finding | None:
         ID,
         f"{size(facts.per_token(cell.bytes))} a token are uploaded and never read",
         "No flag avoids it today. It matters for long prompts on slow links, where it triples what "
-        "enters: let the first layers be on the client (local device first), or use a build without "
-        "mixed embeddings (before July 2026).",
+        "enters: let the first layers be on the client (local device first), or use a build "
+        "without mixed embeddings (before July 2026).",
         figures={
             "bytes": cell.bytes,
             "uploads": cell.frames,

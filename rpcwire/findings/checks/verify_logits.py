@@ -30,8 +30,8 @@ def find(facts: Facts) -> Finding | None:
     return facts.finding(
         ID,
         f"each round reads the logits of {verify.rows / verify.passes:.1f} rows, "
-        f"{size(cell.down / verify.passes)}; {size(facts.per_token(extra))} a token for drafts that "
-        "were not kept",
+        f"{size(cell.down / verify.passes)}; {size(facts.per_token(extra))} a token for drafts "
+        "that were not kept",
         "Let the output layer be on the client: local device last (-dev RPC0,CUDA0) or -ot "
         "'^output\\.weight=CPU'; hidden states cross instead. Or draft less (--spec-draft-n-max).",
         figures={

@@ -31,8 +31,8 @@ def find(facts: Facts) -> Finding | None:
         f"{missed:,} of {many(load.hashed, 'tensor')} offered by hash were not in the worker's "
         f"cache: {size(load.missed_bytes)} sent in full, {seconds:.2g} s on this link",
         "Start the worker with -c (ggml-rpc-server -c): the next load of this model needs hashes "
-        "only. After a first load with -c nothing is wrong; otherwise look whether its cache folder "
-        "(LLAMA_CACHE) is writable and has room.",
+        "only. After a first load with -c nothing is wrong; otherwise look whether its cache "
+        "folder (LLAMA_CACHE) is writable and has room.",
         figures={
             "offered": load.hashed,
             "hits": load.hits,

@@ -15,46 +15,48 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "worker-uneven"
-#: Time per layer of the slowest over that of the fastest. The output layer is no layer here but
+#: Time per graph node of the slowest over that of the fastest. The output layer is few nodes but
 #: takes time on the last worker, hence not less.
 _RATIO = 2.5
+#: Milliseconds a pass below which a difference is no more than scheduling.
+_LEAST_MS = 0.5
 _FEW = 5
 
 
 def find(facts: Facts) -> Finding | None:
-    """The finding, if a layer takes much longer on one worker than on another."""
+    """The finding, if the same work takes much longer on one worker than on another."""
+    places = facts.evidence.places
+    if places.extra_entries:
+        return None  # what else is computed in between is not the worker's time
     rtts = {w.server: w.rtt_ms or 0.0 for w in facts.analysis.workers}
     busy: dict[str, float] = {}
-    layers: dict[str, int] = {}
+    nodes: dict[str, float] = {}
     frames: list[int] = []
-    for address, share in facts.evidence.places.servers.items():
-        if share.waits < _FEW or not share.layers or not share.passes:
+    for address, share in places.servers.items():
+        if share.waits < _FEW or not share.nodes:
             continue
         name = server(address)
         ms = share.waited_ns / 1e6 / share.passes
         busy[name] = max(0.0, ms - rtts.get(name, 0.0) * share.waits / share.passes)
-        layers[name] = share.layers
+        nodes[name] = float(share.nodes)
         frames += share.numbers[:3]
     if len(busy) < 2:
         return None
-    each = {name: busy[name] / layers[name] for name in busy}
+    each = {name: busy[name] / nodes[name] for name in busy}
     slow = max(each, key=lambda name: each[name])
     fast = min(each, key=lambda name: each[name])
-    if each[slow] < _RATIO * each[fast] or not each[slow]:
+    lost = (each[slow] - each[fast]) * nodes[slow]
+    if each[slow] < _RATIO * each[fast] or lost < _LEAST_MS:
         return None
-    passes = facts.evidence.places.passes
-    saved = (each[slow] - each[fast]) * layers[slow] / 2 * passes
     return facts.finding(
         ID,
-        f"a layer takes {each[slow]:.3g} ms on {slow} and {each[fast]:.3g} ms on {fast}",
+        f"{slow} takes {busy[slow]:.3g} ms a pass for {nodes[slow]:,.0f} graph nodes, {fast} "
+        f"{busy[fast]:.3g} ms for {nodes[fast]:,.0f}",
         f"Give {fast} more layers (-ts), as many as fit; see what slows {slow} down (device, "
         "threads, power, another client).",
-        figures={
-            "ms_per_pass": busy,
-            "layers": {name: float(count) for name, count in layers.items()},
-            "ms_per_layer": each,
-        },
+        figures={"ms_per_pass": busy, "graph_nodes": nodes, "passes": places.passes},
         frames=frames,
-        delay_ms=saved,
+        # Half of its layers may be moved before the other one is as slow.
+        delay_ms=lost / 2 * places.passes,
         confidence="medium",
     )

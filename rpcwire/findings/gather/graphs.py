@@ -121,7 +121,7 @@ class Graphs:
             self.ancestry_numbers = [s.graph.number for s in full][:_EXAMPLES]
 
     def _overlap(self, before: Step, step: Step) -> int:
-        """Bytes of what a graph repeats of the one before it on the device: its computed tensors."""
+        """Bytes of the tensors computed by the graph before that a graph repeats."""
         a, b = before.graph.graph, step.graph.graph
         if a is None or b is None:
             return 0

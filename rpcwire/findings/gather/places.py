@@ -27,7 +27,7 @@ class Share:
     Attributes:
         passes: in which it took part. steps: graphs it computed. waits: answers waited for.
         waited_ns: from a graph's last byte to the first byte of what was read after it.
-        layers: attention or recurrent layers of its largest pass.
+        nodes: graph nodes of its largest pass: about as many for each layer.
         numbers: packets of some graphs.
     """
 
@@ -35,7 +35,7 @@ class Share:
     steps: int = 0
     waits: int = 0
     waited_ns: int = 0
-    layers: int = 0
+    nodes: int = 0
     numbers: list[int] = field(default_factory=list)
 
 
@@ -107,17 +107,17 @@ class Places:
             if share is None:
                 share = self.servers[server] = Share()
             share.steps += 1
-            seen[server] = seen.get(server, 0) + (step.view.layers if step.view else 0)
+            seen[server] = seen.get(server, 0) + (step.view.nodes if step.view else 0)
             if len(share.numbers) < _EXAMPLES:
                 share.numbers.append(step.graph.number)
             first = next((f for f in step.outputs if f.response is not None), None)
             if first is not None and first.response is not None:
                 share.waits += 1
                 share.waited_ns += max(0, first.response.time_ns - step.graph.end_ns)
-        for server, layers in seen.items():
+        for server, nodes in seen.items():
             share = self.servers[server]
             share.passes += 1
-            share.layers = max(share.layers, layers)
+            share.nodes = max(share.nodes, nodes)
 
     def _extra(self, per_place: dict[tuple[int, int], list[Step]]) -> None:
         self.most_steps = max(self.most_steps, max(map(len, per_place.values()), default=0))

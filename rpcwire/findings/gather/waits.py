@@ -26,6 +26,7 @@ class Waits:
 
     Attributes:
         stalls: by moment, frames of which a part came about 40 ms late. stall_ns: their time.
+        late: by moment, reads that were answered about 40 ms late; computing may take as long.
         trivial_stalls: probes that were answered about 40 ms late; trivial: all answered probes.
         stall_numbers: packets of some.
         query_passes: passes of generation that size queries precede. query_numbers: some.
@@ -35,6 +36,7 @@ class Waits:
     def __init__(self) -> None:
         self.stalls = {TOKENS: 0, PROMPT: 0, "else": 0}
         self.stall_ns = {TOKENS: 0, PROMPT: 0, "else": 0}
+        self.late = {TOKENS: 0, PROMPT: 0, "else": 0}
         self.trivial_stalls = self.trivial = 0
         self.frames = 0
         self.stall_numbers: list[int] = []
@@ -77,9 +79,7 @@ class Waits:
             and STALL_LOW_NS <= waited <= STALL_HIGH_NS
             and request.command == "GET_TENSOR"
         ):
-            self.stalls[moment(request)] += 1
-            self.stall_ns[moment(request)] += waited
-            self._example(request)
+            self.late[moment(request)] += 1
 
     def _stall(self, frame: Frame, held: int) -> None:
         when = moment(frame)
