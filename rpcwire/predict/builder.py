@@ -14,10 +14,11 @@ from rpcwire.predict.shape import Context, Shape, input_sizes, kv_cells, rotatio
 #: Families whose graphs, block by block, were compared with recorded runs, per build.
 LISTED = {
     "b11434": frozenset({"llama", "qwen3", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
-    "0.3.30": frozenset({"llama"}),
-    "0.3.19": frozenset({"llama"}),
-    "0.3.16": frozenset({"llama"}),
-    "0.3.8": frozenset[str](),
+    "0.3.30": frozenset({"llama", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
+    "0.3.25": frozenset({"llama", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
+    "0.3.19": frozenset({"llama", "qwen3moe", "gemma3", "gpt-oss"}),
+    "0.3.16": frozenset({"llama", "qwen3moe", "gemma3", "gpt-oss"}),
+    "0.3.8": frozenset({"llama", "gemma3"}),
 }
 #: Families that pick the output rows after the last layer instead of inside it, and where.
 LATE_OUTPUTS = {"gpt-oss": "before", "qwen35": "after", "qwen35moe": "after"}
@@ -364,7 +365,7 @@ class Builder:
             "rope": True,
             "rolls_back": context.rollback > 1,
             "view_v": self.build.core != "copy",
-            "scale_query": model.arch in SCALED_QUERY,
+            "scale_query": model.arch in SCALED_QUERY and self.build.scales_query,
             "streams": context.streams > 1,
             "one_stream": context.streams == 1,
             "cast_k": context.type_k == 0,

@@ -36,6 +36,7 @@ class Build:
     experts: str
     early_outputs: tuple[str, ...]
     value_first: bool
+    scales_query: bool
     state_checkpoints: bool
     source: str
 
@@ -93,12 +94,11 @@ def build_for(protocol: tuple[int, int, int], name: str | None) -> tuple[Build, 
                 return known[key], False
         raise UsageError(f"--build {name}: known builds are {', '.join(known)}")
     if protocol == NONE:
-        return builds()["0.3.8"], True
+        return builds()["0.3.8"], False
     wanted = f"{protocol[0]}.{protocol[1]}"
-    recorded = {"7.0": "b11434", "4.0": "0.3.30", "3.6": "0.3.19", "2.0": "0.3.16"}
     for build in builds().values():
         if wanted in build.protocols:
-            return build, recorded.get(wanted) != build.name
+            return build, build.source != "capture" or build.protocols[0] != wanted
     return min(builds().values(), key=lambda build: _distance(build, protocol)), True
 
 

@@ -138,7 +138,12 @@ def _context(model: Model, flags: ServerFlags, build: Build, heads: bool, drafts
     if not 1 <= parallel <= 1024:
         raise UsageError(f"-np {parallel} is out of range")
     given = flags.parallel is not None and flags.parallel > 0
-    unified = (not given and not flags.no_kv_unified) or flags.kv_unified or parallel == 1
+    unified = (
+        build.core == "copy"
+        or (not given and not flags.no_kv_unified)
+        or flags.kv_unified
+        or parallel == 1
+    )
     ubatch = min(flags.ubatch or 512, flags.batch or 2048)
     if ubatch < 1:
         raise UsageError(f"-ub {ubatch} is out of range")
