@@ -74,14 +74,16 @@ def accounted(
     request: int | None,
     progress: Progress | None,
     link: PricedLink | None = None,
+    evidence: Evidence | None = None,
 ) -> tuple[Analysis, Facts]:
     """The accounts, and what the findings stand on.
 
-    Arguments as in `analysis.analyze`; findings are priced on `link`, None takes the recorded one.
+    Arguments as in `analysis.analyze`; findings are priced on `link`, None takes the recorded one,
+    and stand on what `evidence` gathers.
     """
     model = _read_model(gguf)
-    watch = _Watch()
-    evidence = watch.evidence
+    evidence = evidence or Evidence()
+    watch = _Watch(evidence=evidence)
     reading = Reading(
         paths,
         ports=ports,

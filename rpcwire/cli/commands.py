@@ -10,6 +10,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rpcwire.cli.predict",
         "what a split will cost on a link, before there is any",
     ),
+    "diagnose": ("rpcwire.cli.diagnose", "name what makes a run slow, prove and price it"),
+    "compare": ("rpcwire.cli.compare", "the same job with and without: what grew, and why"),
     "record": ("rpcwire.cli.record", "capture around a run"),
     "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),

@@ -64,6 +64,15 @@ def captures(command: F) -> F:
     return click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)(command)
 
 
+def ports(command: F) -> F:
+    """-p."""
+    return click.option(
+        "-p", "--port", "ports", type=Ports(), multiple=True, callback=_all_ports,
+        help="Only these ports (50052, 50052-50060, 50052,50060); may repeat. Without it RPC is "
+        "found on any port.",
+    )(command)  # fmt: skip
+
+
 def narrowing(command: F) -> F:
     """-p, --since, --until and --request."""
     for option in (
@@ -77,14 +86,9 @@ def narrowing(command: F) -> F:
             help="Only what began from then on: seconds from the start, a clock time (14:03:05) "
             "or a date and time.",
         ),
-        click.option(
-            "-p", "--port", "ports", type=Ports(), multiple=True, callback=_all_ports,
-            help="Only these ports (50052, 50052-50060, 50052,50060); may repeat. Without it RPC "
-            "is found on any port.",
-        ),
     ):  # fmt: skip
         command = option(command)
-    return command
+    return ports(command)
 
 
 def as_json(command: F) -> F:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcwire.findings.gather.tallies import TOKENS
 from rpcwire.findings.text import ratio
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def find(facts: Facts) -> Finding | None:
     """The finding, if the client takes most of a token."""
     client, whole = facts.analysis.per_token.client_ms, facts.token_ms
     capture = facts.analysis.capture
-    if client is None or not whole or client < _LEAST_MS:
+    if client is None or not whole:
+        return None
+    stalled = facts.evidence.waits.stall_ns[TOKENS] / 1e6
+    client -= facts.per_token(stalled)
+    if client < _LEAST_MS:
         return None
     if capture.missing_bytes > _MISSING * capture.stream_bytes:
         return None

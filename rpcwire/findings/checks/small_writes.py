@@ -25,19 +25,19 @@ _FEW = 100
 
 def find(facts: Facts) -> Finding | None:
     """The finding, if the headers of packets more than needed are felt in a token's time."""
-    segments = needed = 0
+    segments = 0
+    frames = sum(p.frames for p in facts.analysis.phases.values())
+    needed = frames
     for c in facts.connections:
         if c.tcp.copies:
             continue
         for half in c.tcp.sides:
             segments += half.segments
             needed += half.next // _MSS
-        needed += 2 * c.rpc.requests
     whole = facts.token_ms
     extra = segments - needed
     if whole is None or extra < _FEW or not facts.generation.frames:
         return None
-    frames = sum(p.frames for p in facts.analysis.phases.values())
     extra_in_tokens = extra * ratio(facts.generation.frames, frames)
     if facts.link.ms(facts.per_token(extra_in_tokens * _HEADERS)) < _SHARE * whole:
         return None

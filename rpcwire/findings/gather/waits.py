@@ -25,7 +25,8 @@ class Waits:
     """Looks at every frame once.
 
     Attributes:
-        stalls: by moment, frames of which a part came about 40 ms late. stall_ns: their time.
+        stalls: by moment, frames of which a part came about 40 ms late, or that did so behind the
+            one before. stall_ns: their time.
         late: by moment, reads that were answered about 40 ms late; computing may take as long.
         trivial_stalls: probes that were answered about 40 ms late; trivial: all answered probes.
         stall_numbers: packets of some.
@@ -44,11 +45,20 @@ class Waits:
         self.query_numbers: list[int] = []
         self.greetings: list[tuple[tuple[str, int], tuple[str, int], int, int]] = []
         self._query_pass = -1
+        self._before: dict[int, tuple[int, int, int]] = {}
 
     def frame(self, frame: Frame) -> None:
         """Take a frame whose phase and role are final."""
         self.frames += 1
         held = frame.end_ns - frame.time_ns
+        before = self._before.get(frame.connection.id)
+        self._before[frame.connection.id] = (frame.direction, frame.pass_id, frame.end_ns)
+        if frame.direction == UP and before is not None and frame.pass_id >= 0:
+            # Inputs of one pass follow one another at once: the client has them all.
+            pause = frame.time_ns - before[2]
+            same = before[0] == UP and before[1] == frame.pass_id
+            if same and STALL_LOW_NS <= pause <= STALL_HIGH_NS:
+                self._stall(frame, pause)
         if STALL_LOW_NS <= held <= STALL_HIGH_NS and frame.bytes <= _SMALL:
             self._stall(frame, held)
         if frame.direction == UP:
