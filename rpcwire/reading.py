@@ -89,7 +89,9 @@ class Reading:
         self.interrupted = self.stopped = False
         self._filtered = None if ports is None else _Filtered(ports)
         self.session = Session(
-            ports=ports, on_frame=None if on_frame is None else self._frame, on_pass=on_pass
+            ports=ports,
+            on_frame=self._frame if self.narrowed and on_frame else on_frame,
+            on_pass=on_pass,
         )
 
     @property
@@ -177,17 +179,21 @@ class Completed:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Frame] = deque()
+        self._waiting: deque[tuple[Frame, Frame]] = deque()
 
     def add(self, frame: Frame) -> None:
-        """Take a frame."""
-        self._waiting.append(frame)
+        """Take a frame, from `on_frame`: a response knows its request only so long."""
+        self._waiting.append((frame, frame.request or frame))
 
-    def ready(self, *, everything: bool = False) -> Iterator[Frame]:
-        """Frames that are complete; `everything` when no more will come."""
+    def ready(self, *, everything: bool = False) -> Iterator[tuple[Frame, Frame]]:
+        """Complete frames, each with its request (a request with itself).
+
+        Args:
+            everything: no more will come.
+        """
         waiting = self._waiting
         while waiting:
-            if not everything and len(waiting) < _MOST_WAITING and _open(waiting[0]):
+            if not everything and len(waiting) < _MOST_WAITING and _open(waiting[0][0]):
                 return
             yield waiting.popleft()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import sys
 from importlib import import_module
@@ -14,6 +15,8 @@ from rpcwire.cli.commands import COMMANDS, overview
 from rpcwire.errors import RpcwireError
 
 DONE, BAD = 0, 2
+#: Requests and responses refer to each other, so they need the collector, but not so often.
+_COLLECT_EVERY = 50_000
 _INTERRUPTED = 130
 DEBUG = "RPCWIRE_DEBUG"
 
@@ -60,6 +63,7 @@ def run(arguments: list[str]) -> int:
     Returns:
         The exit status: 0 done, 1 a check that was asked for failed, 2 bad input or usage.
     """
+    gc.set_threshold(_COLLECT_EVERY)
     try:
         status = group.main(arguments, prog_name="rpcwire", standalone_mode=False)
         sys.stdout.flush()

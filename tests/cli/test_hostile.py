@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +21,10 @@ _WHOLE = gzip.decompress(Path(capture("v7.0-output-local")).read_bytes())
 SMALL = _WHOLE[:60_000] + _WHOLE[3_950_000:4_150_000]
 
 quick = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "25")),  # `make fuzz` tries far more
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 
