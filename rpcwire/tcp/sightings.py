@@ -83,12 +83,18 @@ def signatures(batch: SegmentBatch, first: int) -> Words:
 
 def _edge(data: NDArray[np.uint8], start: Ints, captured: Ints) -> Words:
     """Up to eight payload bytes as a number."""
-    at = np.arange(_EDGE)
-    index = start[:, None] + at
-    if not len(data):
-        return np.zeros(len(start), np.uint64)
-    found = np.where(at < captured[:, None], data[np.minimum(index, len(data) - 1)], 0)
-    return np.ascontiguousarray(found.astype(np.uint8)).view(np.uint64)[:, 0]
+    if len(data) < _EDGE:
+        data = np.concatenate([data, np.zeros(_EDGE, np.uint8)])
+    # One word a row, read a little earlier where the buffer ends, then cut to what is payload.
+    at = np.minimum(start, len(data) - _EDGE)
+    every: Words = np.ndarray((len(data) - _EDGE + 1,), "<u8", data, 0, (1,))
+    word = every[at] >> ((start - at).astype(np.uint64) * np.uint64(8))
+    wanted: Words = word & _MASKS[np.minimum(captured, _EDGE)]
+    return wanted
+
+
+# By number of bytes: the word with so many low bytes set.
+_MASKS = np.array([(1 << 8 * n) - 1 for n in range(_EDGE + 1)], np.uint64)
 
 
 @dataclass(slots=True)
