@@ -13,10 +13,16 @@ from rpcwire.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Part of the bandwidth that decoding reaches, and cost of a layer besides: low, mid, high."""
+    """Part of the bandwidth that decoding reaches, and what costs besides: low, mid, high.
+
+    Attributes:
+        bandwidth: part reached. layer_us: of each layer. row: of a further row, in plain tokens.
+        source: of all of it.
+    """
 
     bandwidth: tuple[float, float, float]
     layer_us: tuple[float, float, float]
+    row: tuple[float, float, float]
     source: str
 
 
@@ -26,7 +32,9 @@ def _tables() -> tuple[dict[str, tuple[float, str]], Efficiency]:
     data = tomllib.loads(source)
     gpus = {name: (float(f["gb_s"]), str(f["source"])) for name, f in data["gpus"].items()}
     e = data["efficiency"]
-    return gpus, Efficiency(tuple(e["bandwidth"]), tuple(e["layer_us"]), e["source"])
+    return gpus, Efficiency(
+        tuple(e["bandwidth"]), tuple(e["layer_us"]), tuple(e["row"]), e["source"]
+    )
 
 
 def efficiency() -> Efficiency:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rpcwire.links.catalogue import Link
+from rpcwire.links.gpus import efficiency
 from rpcwire.links.transfer import Leg, LinkTime, legs, link_time
 from rpcwire.predict.hardware import Compute, Hardware, compute_time
 from rpcwire.predict.load import Load, predict_load
@@ -124,6 +125,10 @@ def predict(
         source = "flag" if acceptance is not None else "assumed"
         text = f"{rates[1]:.2f}" if acceptance is not None else "0.45–0.60–0.80"
         result.assumptions.append(Assumption("accepted part of the drafts", text, source))
+        if result.compute is not None:
+            row = "–".join(f"{part:g}" for part in efficiency().row)
+            said = f"{row} of a plain token's computing"
+            result.assumptions.append(Assumption("each further row verified", said, "assumed"))
     if not result.listed:
         result.assumptions.append(
             Assumption(
@@ -216,7 +221,10 @@ def _round_compute(prediction: Prediction) -> tuple[float, float, float] | None:
         a, b, c = verify.ms
         head = Compute((a * part, b * part, c * part), {})
     passes = scenario.drafts + 1
-    low, mid, high = (a + passes * b for a, b in zip(verify.ms, head.ms, strict=True))
+    slower = [1 + part * scenario.drafts for part in efficiency().row]
+    low, mid, high = (
+        a * factor + passes * b for a, b, factor in zip(verify.ms, head.ms, slower, strict=True)
+    )
     return low, mid, high
 
 

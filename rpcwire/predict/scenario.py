@@ -15,6 +15,8 @@ from rpcwire.predict.shape import Context, pad
 #: Protocol that is assumed when none is given: the newest recorded one.
 DEFAULT_PROTOCOL = "7.0"
 MTP = "draft-mtp"
+#: Flags that move sampling to the device of the output layer.
+SAMPLING = frozenset({"-bs", "--backend-sampling"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ def make_scenario(
         warnings=list(placement.warnings),
     )
     _assume(scenario, protocol, build, guessed, spec)
+    if depth is not None and depth > deep:
+        scenario.warnings.append(f"--depth {depth} does not fit into {context.n_ctx} cells")
     add = scenario.assumptions.append
     add(Assumption("tokens in the KV cache", str(deep), _given(depth or flags.bench_depth)))
     add(Assumption("prompt", f"{scenario.prompt} tokens", _given(prompt or flags.bench_prompt)))
@@ -203,6 +207,10 @@ def _assume(
         scenario.warnings.append(f"--spec-type {','.join(others)} is not modelled")
     if flags.draft_model:
         scenario.warnings.append("a separate draft model (-md) is not modelled")
+    if SAMPLING & set(flags.ignored):
+        scenario.warnings.append(
+            "sampling on the worker is not modelled: candidates would cross instead of logits"
+        )
     if flags.ignored:
         listed = " ".join(dict.fromkeys(flags.ignored))
         add(Assumption("flags without effect on the wire, as far as known", listed, "assumed"))

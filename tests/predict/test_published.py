@@ -52,6 +52,7 @@ def test_middle_within_a_fifth(model: str, words: str, reported: float) -> None:
     ("model", "words", "reported"),
     [
         ("qwen3.8-27b", f"{QWEN} --link 1gbe+ssh --spec-type draft-mtp --acceptance 0.8", 35.0),
+        ("qwen3.8-27b", f"{QWEN} --link 1gbe+ssh --spec-type draft-mtp --acceptance 0.45", 23.0),
         (
             "gpt-oss-120b",
             "--quant mxfp4 --protocol 2.0 -fa on --rpc w -dev CUDA0 --gpu CUDA0=strix-halo "
