@@ -89,10 +89,10 @@ def read_rows(
     )
     rows = _Rows(reading)
     for _ in reading.steps():
-        found = [rows.row(f) for f in completed.ready()]
+        found = [rows.row(f, asked) for f, asked in completed.ready()]
         if found:
             yield found
-    yield [rows.row(f) for f in completed.ready(everything=True)]
+    yield [rows.row(f, asked) for f, asked in completed.ready(everything=True)]
 
 
 class _Rows:
@@ -102,9 +102,8 @@ class _Rows:
         self._health = reading.health
         self._workers: dict[int, str] = {}
 
-    def row(self, frame: Frame) -> FrameRow:
-        """The row of a frame."""
-        asked = frame.request or frame
+    def row(self, frame: Frame, asked: Frame) -> FrameRow:
+        """The row of a frame; `asked`: its request, or itself."""
         tensor = asked.tensor
         shape = list(tensor.ne) if tensor is not None else []
         answer = frame.response

@@ -105,9 +105,9 @@ class Client:
         frame.phase = request.phase
         if request.next_ns:
             self._maybe_trip(request)
-        owner = request.group.owner if request.group is not None else None
-        if owner is not None:
-            owner.end_ns = max(owner.end_ns, frame.end_ns)
+        group = request.group
+        if group is not None:
+            group.end_ns = max(group.end_ns, frame.end_ns)
         elif request.command == "ALLOC_BUFFER" and frame.content and len(frame.content) >= 8:
             self._links[frame.connection].allocated.add(int.from_bytes(frame.content[:8], "little"))
 
@@ -224,17 +224,18 @@ class Client:
         if tensor is None:
             give_phase(frame, "other")
             return
-        for step in reversed(list(link.steps.values())):
+        for step, p in reversed(link.steps.values()):
             role = step.view.output(tensor.id) if step.view is not None else None
             if role is None and step.view is None and tensor.buffer not in link.caches:
                 role = output_role(frame, _widest(step))
             if role is not None:
-                self._output(link, step, frame, role)
+                self._output(link, step, p, frame, role)
                 return
         if tensor.buffer in link.caches or not link.compute or tensor.buffer not in link.compute:
             self._move_state(link, frame, restoring=False)
-        elif link.step is not None:
-            self._output(link, link.step, frame, "hidden_out")
+        elif link.steps:
+            step, p = next(reversed(link.steps.values()))
+            self._output(link, step, p, frame, "hidden_out")
         else:
             give_phase(frame, "other")
 
@@ -258,8 +259,6 @@ class Client:
         link.views[frame.device] = view
         inputs = self._take_uploads(link, view)
         step = make_step(link.id, frame, view, inputs)
-        link.steps.pop(frame.device, None)
-        link.steps[frame.device] = link.step = step
         if view is not None:
             link.compute |= view.compute_buffers
             link.caches |= view.kv_buffers | view.recurrent_buffers
@@ -268,6 +267,8 @@ class Client:
         caches = (view.kv_buffers | view.recurrent_buffers) if view is not None else frozenset()
         created = link.start_captured or bool(caches & link.allocated)
         p = self.passes.place(step, self._run.next_pass_id, created)
+        link.steps.pop(frame.device, None)
+        link.steps[frame.device] = (step, p)
         self._account_step(p, step)
 
     # -- steps and passes ----------------------------------------------------------------------
@@ -324,8 +325,7 @@ class Client:
         if first:
             self._settle_passes()
 
-    def _output(self, link: Link, step: Step, frame: Frame, role: str) -> None:
-        p: Pass = step.owner
+    def _output(self, link: Link, step: Step, p: Pass, frame: Frame, role: str) -> None:
         step.outputs.append(frame)
         frame.role = read_role(role, self._has_head())
         if role in ("logits", "sampling", "hidden_flagged"):

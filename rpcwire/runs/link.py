@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
     from rpcwire.runs.graphview import GraphView
+    from rpcwire.runs.passes import Pass
     from rpcwire.runs.steps import Step
 
 
@@ -18,7 +19,7 @@ class Link:
         previous: the latest request.
         greeting: frames until it is known what the connection is for; None from then on.
         uploads: SET_TENSORs that wait for the graph that names them.
-        views, steps: current graph and latest step by device. step: latest of any device.
+        views, steps: current graph and latest step (with its pass) by device, the latest last.
         compute, caches, recurrent, weights, allocated: remote buffers of each kind (recurrent
             ones are caches too).
         reads: role of outputs by the size of their response.
@@ -34,7 +35,6 @@ class Link:
         "reads",
         "recurrent",
         "start_captured",
-        "step",
         "steps",
         "uploads",
         "views",
@@ -48,8 +48,7 @@ class Link:
         self.greeting: list[Frame] | None = []
         self.uploads: list[Frame] = []
         self.views: dict[int, GraphView | None] = {}
-        self.steps: dict[int, Step] = {}
-        self.step: Step | None = None
+        self.steps: dict[int, tuple[Step, Pass]] = {}
         self.compute: set[int] = set()
         self.caches: set[int] = set()
         self.recurrent: set[int] = set()

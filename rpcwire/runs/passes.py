@@ -27,13 +27,13 @@ _MAX_OPEN = 4  #: llama.cpp keeps at most four pipeline copies
 class Group:
     """Frames whose phase is decided together; those that come after the decision get it at once."""
 
-    __slots__ = ("frames", "generation", "owner", "phase", "timed")
+    __slots__ = ("end_ns", "frames", "generation", "phase", "timed")
 
-    def __init__(self, owner: Pass | None = None) -> None:
+    def __init__(self) -> None:
         self.phase = ""
         self.generation = False  #: state moved between a request's first and last target pass
         self.timed = False  #: and after its first token, so that its time is the tokens'
-        self.owner = owner
+        self.end_ns = 0  #: when the last byte of it passed
         self.frames: list[Frame] = []
 
     def add(self, frame: Frame) -> None:
@@ -106,7 +106,6 @@ class Pass:
     id: int
     context: Context
     start_ns: int
-    end_ns: int
     group: Group = field(default_factory=Group)
     steps: list[Step] = field(default_factory=list)
     places: set[Place] = field(default_factory=set)
@@ -127,6 +126,11 @@ class Pass:
     chose_experts: bool = False
     state_before: Group | None = None
     restored_before: bool = False
+
+    @property
+    def end_ns(self) -> int:
+        """When the last byte of its graphs and results passed."""
+        return self.group.end_ns
 
     @property
     def is_shift(self) -> bool:
@@ -156,7 +160,6 @@ class Pass:
     def add(self, step: Step) -> None:
         """Take a step in."""
         place = (step.connection_id, step.device)
-        step.owner = self
         self.steps.append(step)
         self.places.add(place)
         self.context.places.add(place)
@@ -172,7 +175,7 @@ class Pass:
         self.kv_len = max(self.kv_len, step.kv_len)
         self.nodes += step.view.nodes if step.view else 0
         self.context.nodes = max(self.context.nodes, self.nodes)
-        self.end_ns = max(self.end_ns, step.graph.end_ns)
+        self.group.end_ns = max(self.group.end_ns, step.graph.end_ns)
 
     def fits(self, step: Step) -> bool:
         """Whether a step can belong to the same ubatch."""
@@ -279,8 +282,7 @@ class PassBuilder:
         return current.fits(step)
 
     def _begin(self, context: Context, step: Step, pass_id: int) -> Pass:
-        p = Pass(pass_id, context, step.start_ns, step.graph.end_ns)
-        p.group.owner = p
+        p = Pass(pass_id, context, step.start_ns)
         p.ordinal = context.passes
         context.passes += 1
         for earlier in reversed(self.queue):

@@ -113,6 +113,7 @@ class RunBuilder:
                 self.totals.round_trip(frame)
             if self._on_frame is not None:
                 self._on_frame(frame)
+            frame.request = None  # so that frames go by their reference counts
 
 
 def _settle(frame: Frame) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rpcwire.runs.shapes import input_roles, integers
 
@@ -35,7 +35,6 @@ class Step:
         mask: upload of the (first) mask, or None.
         sent: (connection id, tensor id) of its inputs.
         enters_hidden: more crosses than embeddings: layers before it ran elsewhere.
-        owner: the pass it belongs to.
     """
 
     connection_id: int
@@ -53,7 +52,6 @@ class Step:
     mask: Frame | None = None
     enters_hidden: bool = False
     sent: set[tuple[int, int]] = field(default_factory=set)
-    owner: Any = None
 
     @property
     def start_ns(self) -> int:

@@ -48,7 +48,8 @@ class Script:
 
     def _pass(self, positions: list[int] | range | None, rows: int | None) -> Pass:
         self.clock += 10
-        p = Pass(self.count, self.context, self.clock, self.clock + 5)
+        p = Pass(self.count, self.context, self.clock)
+        p.group.end_ns = self.clock + 5
         p.ordinal, self.count = self.count, self.count + 1
         if positions is not None:
             p.positions = np.array(list(positions), np.int64)
