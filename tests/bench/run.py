@@ -45,7 +45,7 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     missed = False
     print(
-        f"{'':8}{'packets file':>14}{'tcpdump':>10}{'rpcwire':>10}{'ratio':>8}{'limit':>7}{'MB':>6}"
+        f"{'':8}{'file':>14}{'tcpdump':>10}{'rpcwire':>10}{'ratio':>8}{'limit':>7}{'MB':>6}"
     )
     for name, (before, after, limit) in CASES.items():
         path = folder / f"{name}.pcap"
