@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rpcwire.errors import RpcwireError, UsageError
+from rpcwire.errors import UsageError
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
@@ -80,29 +80,26 @@ def command(  # noqa: PLR0917 - one parameter an option
     llama-bench after --. The model is a GGUF file, the beginning of one, an http(s) address of
     one, or a Hugging Face config.json.
     """
-    try:
-        options = Options(
-            chosen_links=links,
-            rtt=rtt,
-            bandwidth=bandwidth,
-            tunnel=tunnel,
-            protocol=protocol,
-            build=build,
-            prompt=prompt,
-            depth=depth,
-            gpus=gpus,
-            membw=membw,
-            baseline=baseline,
-            acceptance=acceptance,
-            quant=quant,
-            capture=capture,
-            flags=flags,
-        )
-        status = _run(options, min_tps, plot, as_json)
-    except RpcwireError as error:
-        click.echo(f"rpcwire predict: {error}", err=True)
-        status = 2
-    ctx.exit(status)
+    options = Options(
+        chosen_links=links,
+        rtt=rtt,
+        bandwidth=bandwidth,
+        tunnel=tunnel,
+        protocol=protocol,
+        build=build,
+        prompt=prompt,
+        depth=depth,
+        gpus=gpus,
+        membw=membw,
+        baseline=baseline,
+        acceptance=acceptance,
+        quant=quant,
+        capture=capture,
+        flags=flags,
+    )
+    status = _run(options, min_tps, plot, as_json)
+    if status:
+        ctx.exit(status)
 
 
 @dataclass(frozen=True, slots=True)

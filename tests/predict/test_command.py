@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
 
-from rpcwire.cli.predict import command
+from .commandline import run
 
 HERE = Path(__file__).parent
 MODEL = str(HERE / "models" / "micro-llama.gguf")
@@ -21,13 +20,9 @@ SPLIT = ["-m", MODEL, "--rpc", "10.0.0.2,10.0.0.3", "-ts", "1,1", "-c", "4096"]
 GPUS = ["--gpu", "RPC0=rtx-3060", "--membw", "RPC1=200"]
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
-
-
 def document(*arguments: str) -> dict[str, Any]:
     result = run("--json", *arguments)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     text = resources.files("rpcwire.data").joinpath("schema/predict.json").read_text("utf-8")
     jsonschema.validate(found, json.loads(text))

@@ -9,10 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 
 from rpcwire.analysis import analyze
-from rpcwire.cli.predict import command
+
+from .commandline import run
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
@@ -22,8 +22,8 @@ HEAD = ROOT / "tests" / "predict" / "models" / "micro-qwen35.gguf"
 
 
 def document(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(command, ["--json", *arguments])
-    assert result.exit_code == 0, result.output
+    result = run("--json", *arguments)
+    assert result.exit_code == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     text = resources.files("rpcwire.data").joinpath("schema/predict.json").read_text("utf-8")
     jsonschema.validate(found, json.loads(text))
@@ -67,4 +67,4 @@ def test_a_capture_without_tokens_is_refused(tmp_path: Path) -> None:
     nothing = tmp_path / "x.pcap"
     nothing.write_bytes(b"no capture")
     for arguments in (["--from", str(nothing)], ["--from", str(tmp_path / "none")]):
-        assert CliRunner().invoke(command, arguments).exit_code == 2
+        assert run(*arguments).exit_code == 2

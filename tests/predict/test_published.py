@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from rpcwire.cli.predict import command
+from .commandline import run
 
 HERE = Path(__file__).parent / "published"
 QWEN = "--quant 5.0 --rpc w -ts 6,4 --gpu RPC0=rtx-4060-ti --gpu CUDA0=rtx-5060-ti --depth 1000"
@@ -18,9 +17,8 @@ GLM = "--rpc a,b,c --baseline 60.2 --protocol 4.0 --bandwidth 10gbit --rtt"
 
 
 def document(model: str, words: str) -> dict[str, Any]:
-    arguments = ["--json", "-m", str(HERE / f"{model}.json"), *words.split()]
-    result = CliRunner().invoke(command, arguments)
-    assert result.exit_code == 0, result.output
+    result = run("--json", "-m", str(HERE / f"{model}.json"), *words.split())
+    assert result.exit_code == 0, result.stderr
     parsed: dict[str, Any] = json.loads(result.stdout)
     return parsed
 
