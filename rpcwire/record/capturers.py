@@ -170,10 +170,15 @@ class Capture:
             self._process.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once, and let go of it."""
         if self.running:
             self._process.kill()
         self._process.wait()
+        self._listener.join()
+
+    def close(self) -> None:
+        """Let go of its output; nobody reads it any more."""
+        self.stream.close()
 
     def complaint(self) -> str:
         """The line in which it says why it ended."""
@@ -207,11 +212,12 @@ class Capture:
         return Counters(*(int(m[1]) if m else None for m in (received, interface, kernel)))
 
     def _listen(self, stream: IO[bytes]) -> None:
-        for raw in stream:
-            for line in raw.decode("utf-8", "replace").replace("\r", "\n").splitlines():
-                if line.strip() and len(self._lines) < _MOST_LINES:
-                    self._lines.append(line.strip())
-                self._on |= self.capturer.on in line
+        with stream:
+            for raw in stream:
+                for line in raw.decode("utf-8", "replace").replace("\r", "\n").splitlines():
+                    if line.strip() and len(self._lines) < _MOST_LINES:
+                        self._lines.append(line.strip())
+                    self._on |= self.capturer.on in line
 
 
 def really_lost(counters: Counters, interfaces: Sequence[str]) -> Counters:
@@ -246,8 +252,9 @@ def start(job: Job, give_up: Callable[[], bool] = lambda: False) -> Capture:
             continue
         if capture.wait_until_on(give_up):
             return capture
-        denied, why = capture.denied, capture.complaint()
         capture.kill()
+        capture.close()
+        denied, why = capture.denied, capture.complaint()
         if give_up():
             break
         reasons.append((capturer, why, denied))

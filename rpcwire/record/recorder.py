@@ -114,7 +114,8 @@ class _Pump:
     """Reads the capturer's output as soon as it comes."""
 
     def __init__(self, capture: Capture, spool: Spool) -> None:
-        self._capture, self._spool = capture, spool
+        self._capture = capture
+        self.spool = spool
         self.last_s = time.monotonic()
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -125,11 +126,17 @@ class _Pump:
         try:
             while data := os.read(fd, _READ_BYTES):
                 self.last_s = time.monotonic()
-                self._spool.put(data)
+                self.spool.put(data)
         except OSError:
             pass
         finally:
-            self._spool.close()
+            self.spool.close()
+
+    def end(self) -> None:
+        """The capturer has ended: let go of what is left."""
+        self.spool.abandon()
+        self._thread.join()
+        self._capture.close()
 
 
 class Recorder:
@@ -184,11 +191,12 @@ class Recorder:
                 capturer=capture.capturer.name,
                 command=plan.command,
             )
+            pump = _Pump(capture, Spool(plan.path.absolute().parent))
             try:
-                self._record(capture, about, sink, signals)
-            except BaseException:
+                self._record(capture, pump, about, sink, signals)
+            finally:
                 capture.kill()
-                raise
+                pump.end()
         return self._result
 
     # -- the file --------------------------------------------------------------------------------
@@ -212,10 +220,10 @@ class Recorder:
 
     # -- the run ---------------------------------------------------------------------------------
 
-    def _record(self, capture: Capture, about: About, sink: BlockFile, signals: _Signals) -> None:
+    def _record(
+        self, capture: Capture, pump: _Pump, about: About, sink: BlockFile, signals: _Signals
+    ) -> None:
         plan = self._plan
-        spool = Spool(plan.path.absolute().parent)
-        pump = _Pump(capture, spool)
         self._target = CaptureFile(
             sink,
             full=plan.full,
@@ -227,8 +235,8 @@ class Recorder:
         )
         self._on(capture.capturer.name)
         child = self._spawn(capture, signals)
-        self._drive(capture, spool, pump, child, signals)
-        self._result.spilled = spool.spilled
+        self._drive(capture, pump, child, signals)
+        self._result.spilled = pump.spool.spilled
         self._finish(capture)
 
     def _spawn(self, capture: Capture, signals: _Signals) -> subprocess.Popen[bytes] | None:
@@ -238,7 +246,6 @@ class Recorder:
         try:
             child = subprocess.Popen(command)
         except OSError as error:
-            capture.kill()
             self._discard()
             raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
         signals.child = child
@@ -247,13 +254,13 @@ class Recorder:
     def _drive(
         self,
         capture: Capture,
-        spool: Spool,
         pump: _Pump,
         child: subprocess.Popen[bytes] | None,
         signals: _Signals,
     ) -> None:
         """Write what comes until the run is over, the capturer has drained and all is written."""
         assert self._target is not None
+        spool = pump.spool
         pulse = Pulse(self._target.core.session)
         began = flushed = time.monotonic()
         over: float | None = None

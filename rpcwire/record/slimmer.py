@@ -124,7 +124,7 @@ class Slimmer:
         most_held: int = MOST_HELD,
     ) -> None:
         self.health = CaptureHealth()
-        self.session = Tap()
+        self.session = Tap(self._frame)
         self._parser = PacketParser(self.health, name)
         self._anonymizer = anonymizer
         # Names that lie further back in a message cannot be replaced.
@@ -202,9 +202,7 @@ class Slimmer:
     # -- what the decoder found ------------------------------------------------------------------
 
     def _follow(self, now: _Now | None) -> list[tuple[Connection, int, Span]]:
-        """Take frames and states; gives the spans."""
-        for frame in self.session.frames:
-            self._frame(frame)
+        """Take the states of connections; gives the spans."""
         spans = []
         touched: dict[Connection, None] = {}
         for delivery in self.session.deliveries:

@@ -38,7 +38,7 @@ class Spool:
         self._in_memory = 0
         self._file: IO[bytes] | None = None
         self._written = self._read = 0
-        self._closed = False
+        self._closed = self._abandoned = False
         self._turn = Condition()
         self.spilled = 0
         self.waited = 0
@@ -51,6 +51,8 @@ class Spool:
     def put(self, data: bytes) -> None:
         """Take bytes from the source."""
         with self._turn:
+            if self._abandoned:
+                return
             spilling = self._written > self._read
             if not spilling and self._in_memory + len(data) <= self._most:
                 self._memory.append(data)
@@ -69,6 +71,18 @@ class Spool:
         """The source has ended."""
         with self._turn:
             self._closed = True
+            self._turn.notify_all()
+
+    def abandon(self) -> None:
+        """Nobody gets anything any more; `put` takes no more and does not wait."""
+        with self._turn:
+            self._closed = True
+            self._abandoned = True
+            self._memory.clear()
+            self._in_memory = self._written = self._read = 0
+            if self._file is not None:
+                self._file.close()
+                self._file = None
             self._turn.notify_all()
 
     def get(self, timeout: float | None = None) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rpcwire.session import Session
@@ -15,23 +16,26 @@ class Tap(Session):
     """See Session.
 
     Attributes:
-        deliveries: spans since `clear`. frames: frames since then, their roles maybe still open.
+        deliveries: spans since `clear`.
+
+    Args:
+        on_cut: called with every frame before its meaning is known.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_cut: Callable[[Frame], None]) -> None:
         super().__init__()
         self.deliveries: list[Delivery] = []
-        self.frames: list[Frame] = []
+        self._on_cut = on_cut
 
     def clear(self) -> None:
         """Forget what was handed out."""
         self.deliveries = []
-        self.frames = []
 
     def _take(self, deliveries: list[Delivery], last: int | None) -> None:
         self.deliveries += deliveries
         super()._take(deliveries, last)
 
     def _hand_on(self, frames: list[Frame]) -> None:
-        self.frames += frames
+        for frame in frames:
+            self._on_cut(frame)
         super()._hand_on(frames)

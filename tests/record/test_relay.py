@@ -44,14 +44,16 @@ def relaying(port: int, said: list[str] | None = None) -> Iterator[Relay]:
 @contextmanager
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     """A client and a server that are joined by a relay."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with relaying(listener.getsockname()[1]) as relay:
-            client = socket.create_connection(("127.0.0.1", relay.address.port), 5)
-            server, _ = listener.accept()
-            client.settimeout(5)
-            server.settimeout(5)
-            with client, server:
-                yield client, server
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        relaying(listener.getsockname()[1]) as relay,
+    ):
+        client = socket.create_connection(("127.0.0.1", relay.address.port), 5)
+        server, _ = listener.accept()
+        client.settimeout(5)
+        server.settimeout(5)
+        with client, server:
+            yield client, server
 
 
 def test_bytes_both_ways_whatever_their_number() -> None:
@@ -141,9 +143,9 @@ def test_its_record_has_the_books(
 ) -> None:
     monkeypatch.setattr("rpcwire.record.probe._MOST_UPLOAD", 16 << 20)
     path = tmp_path / "run.pcapng"
-    with Worker() as worker:
-        with command(worker.port, "-o", str(path), *(["--full"] if full else [])) as (_, port):
-            found = probe(HostPort("127.0.0.1", port), rounds=20, throughput=True)
+    options = ["-o", str(path), *(["--full"] if full else [])]
+    with Worker() as worker, command(worker.port, *options) as (_, port):
+        found = probe(HostPort("127.0.0.1", port), rounds=20, throughput=True)
     assert found.throughput is not None
     read = books(path)
     up = sum(phase[0] for phase in read["phases"].values())

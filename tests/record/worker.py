@@ -1,4 +1,4 @@
-"""A worker that answers as ggml-rpc-server does, without computing anything; one client at a time."""
+"""A worker that answers as ggml-rpc-server does, and computes nothing; one client at a time."""
 
 from __future__ import annotations
 
