@@ -70,6 +70,9 @@ local function add_request(st, msg, payload_at)
     st.recent[9] = nil
     return
   end
+  while st.waiting[1] and st.waiting[1].adrift and st.waiting[1].first < msg.first do
+    table.remove(st.waiting, 1)                -- its request was never found
+  end
   local first = st.waiting[1]
   if first and sure and takes(msg, first.size) then
     table.remove(st.waiting, 1)
@@ -123,7 +126,8 @@ local function add_response(st, msg)
       break
     end
   end
-  if not st.loose and not first then
+  msg.adrift = st.halves[st.client].lost       -- its request may yet be found
+  if msg.adrift or (not st.loose and not first) then
     if #st.waiting < 64 then st.waiting[#st.waiting + 1] = msg end
   else
     st.loose = true

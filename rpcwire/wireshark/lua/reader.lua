@@ -5,6 +5,7 @@
 -- ---------------------------------------------------------------------------------------------
 
 local HEAD = 380                  -- bytes kept of a message that carries data
+local TAIL = 600                  -- bytes looked at again while out of step
 local WHOLE = 65536               -- messages without data are kept whole up to this size
 local MOST_HELD, MOST_HELD_BYTES = 1024, 4194304
 local MOST_EARLY, MOST_EARLY_BYTES, MOST_TRIES = 64, 65536, 1000
@@ -91,23 +92,33 @@ local function out_of_step(h, ctx, from)
   return from
 end
 
--- Offset in `s`, from `pos` on, where the stream makes sense again; nil if nowhere.
-local function find_message(st, up, s, pos)
+-- Offset in `s` where the stream makes sense again; nil if nowhere. `starts` holds offsets at
+-- which packets begin.
+local function find_message(st, up, s, starts)
   if not up then
-    if #s < pos + 8 then return nil end
-    local size = u64(s, pos)
-    for at = st.open_to, st.open_from, -1 do
-      if takes(st.open[at], size) then return pos end
+    local at = starts[#starts]
+    if #s < at + 8 then return nil end
+    local size = u64(s, at)
+    for i = st.open_to, st.open_from, -1 do
+      if takes(st.open[i], size) then return at end
     end
     return nil
   end
-  if judge(s, pos, st.candidates) >= 2 then return pos end
-  local from = pos + 2
-  for _ = 1, 64 do
+  for _, at in ipairs(starts) do
+    if judge(s, at, st.candidates) >= 2 then return at end
+  end
+  local from = 1
+  for _ = 1, 2000 do
     local at = s:find("[%z\1-\63].....%z%z%z", from)
     if not at then return nil end
-    if judge(s, at - 1, st.candidates) >= 3 then return at - 1 end
-    from = at + 1
+    if byte(s, at) == 0 and byte(s, at + 1) == 0 then
+      from = s:find("[^%z]", at)               -- no header begins with two zeros
+      if not from then return nil end
+      from = math.max(at + 1, from - 1)
+    else
+      if judge(s, at - 1, st.candidates) >= 3 then return at - 1 end
+      from = at + 1
+    end
   end
   return nil
 end
@@ -125,8 +136,56 @@ local function is_sync(up, s, pos)
   return #s == pos + 1 or (not plain(pos) and plain(pos + 1))
 end
 
+local consume
+
+-- Out of step: look for a message in the segment and the small ones before it, and read those from
+-- there on. Returns where to go on in this segment.
+local function search(st, side, ctx, pos)
+  local h, up = st.halves[side], side == st.client
+  local entries, parts, starts, total = h.tail, {}, {}, 0
+  entries[#entries + 1] = {ctx = ctx, from = pos}
+  for i, entry in ipairs(entries) do
+    parts[i] = bytes_of(entry.ctx):sub(entry.from + 1)
+    starts[i] = total
+    total = total + #parts[i]
+  end
+  st.loose = true
+  local found = total > 0 and find_message(st, up, table.concat(parts), starts)
+  if not found then
+    add_piece(ctx.own, "undecoded", nil, pos, ctx.n - pos)
+    entries[#entries].piece = ctx.own[#ctx.own]
+    if ctx.c < ctx.n then h.tail, total = {}, 0 end
+    while total > TAIL do                      -- a header may yet turn out to be in the rest
+      local first = h.tail[1]
+      local have = first.ctx.c - first.from
+      if total - have < TAIL then
+        first.from = first.from + total - TAIL
+        total = TAIL
+      else
+        table.remove(h.tail, 1)
+        total = total - have
+      end
+    end
+    return ctx.n
+  end
+  h.lost, h.tail = false, {}
+  for i, entry in ipairs(entries) do
+    if found < starts[i] + #parts[i] then
+      local from = entry.from + math.max(0, found - starts[i])
+      if entry.ctx == ctx then
+        if from > pos then add_piece(ctx.own, "undecoded", nil, pos, from - pos) end
+        return from
+      end
+      entry.piece.n = from - entry.piece.at
+      entry.ctx.show = ctx.own
+      consume(st, side, entry.ctx, from)
+    end
+  end
+  return pos
+end
+
 -- Read the segment from `pos` to its end.
-local function consume(st, side, ctx, pos)
+function consume(st, side, ctx, pos)
   local h = st.halves[side]
   local up = side == st.client
   local header = up and 9 or 8
@@ -145,11 +204,7 @@ local function consume(st, side, ctx, pos)
       h.skip, pos = h.skip - k, pos + k
       if h.skip == 0 then finish(h, ctx) end
     elseif h.lost then
-      local found = c > pos and find_message(st, up, bytes_of(ctx), pos)
-      if (found or n) > pos then add_piece(ctx.own, "undecoded", nil, pos, (found or n) - pos) end
-      h.lost = not found
-      st.loose = true
-      pos = found or n
+      pos = search(st, side, ctx, pos)
     else
       local s = bytes_of(ctx)
       if h.have == 0 then

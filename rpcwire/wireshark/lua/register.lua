@@ -44,13 +44,13 @@ local function pieces_at(frame, seq)
   return pieces
 end
 
-local function take(st, tvb, pinfo, seq, forced)
+local function take(st, tvb, n, pinfo, seq, forced)
   local own = {seq = seq, other = packets[pinfo.number]}
   packets[pinfo.number] = own
   local ctx = {
     frame = pinfo.number,
     t = math.floor(pinfo.rel_ts * 1000000000 + 0.5),
-    tvb = tvb, c = tvb:len(), n = tvb:reported_len(),
+    tvb = tvb, c = math.min(tvb:len(), n), n = n,
     seq = seq, own = own, show = own, side = side_of(st, pinfo),
   }
   if st.state == "rpc" then
@@ -64,15 +64,13 @@ local function take(st, tvb, pinfo, seq, forced)
 end
 
 -- Dissect a segment; returns whether it is ggml RPC, and a line about it.
-local function segment(tvb, pinfo, tree, forced)
+local function segment(tvb, n, pinfo, tree, forced)
   if not tree then return false end            -- fields of TCP cannot be read without one
   local id, seq = number_of(get_stream), number_of(get_seq)
-  if not id or not seq or tvb:reported_len() == 0 then return false end
+  if not id or not seq or n == 0 then return false end
   -- After TCP put segments back into order the data may begin before this packet's.
   local length = number_of(get_length) or 0
-  if tvb:reported_len() < length then
-    seq = (seq + length - tvb:reported_len()) % TWO32
-  end
+  if n < length then seq = (seq + length - n) % TWO32 end
   local st = streams[id]
   if handled_frame ~= pinfo.number then handled_frame, handled = pinfo.number, {} end
   local fresh = pinfo.number >= newest
@@ -82,7 +80,7 @@ local function segment(tvb, pinfo, tree, forced)
       newest = pinfo.number
       st = st or new_stream(id)
       if st.state ~= "other" and not pieces_at(pinfo.number, seq) then
-        take(st, tvb, pinfo, seq, forced)
+        take(st, tvb, n, pinfo, seq, forced)
       end
     end
   end
@@ -101,14 +99,14 @@ local function set_columns(pinfo, line)
 end
 
 function ggml_rpc.dissector(tvb, pinfo, tree)
-  local good, line = segment(tvb, pinfo, tree, true)
+  local good, line = segment(tvb, tvb:reported_len(), pinfo, tree, true)
   if not good then return 0 end
   set_columns(pinfo, line)
   return tvb:len()
 end
 
 local function heuristic(tvb, pinfo, tree)
-  local good, line = segment(tvb, pinfo, tree, false)
+  local good, line = segment(tvb, tvb:reported_len(), pinfo, tree, false)
   if not good then return false end
   pinfo.conversation = ggml_rpc
   set_columns(pinfo, line)
@@ -129,8 +127,8 @@ function leftovers.dissector(tvb, pinfo, tree)
   local st = id and streams[id]
   if not st or st.state == "other" or handled_frame == pinfo.number then return end
   local payload = latest(get_payload)
-  if not payload or payload.len == 0 then return end
-  local good, line = segment(payload.range:tvb(), pinfo, tree, false)
+  if not payload or payload.len == 0 then return end  -- nothing was captured of it
+  local good, line = segment(payload.range:tvb(), number_of(get_length), pinfo, tree, false)
   if good and line ~= "" then pinfo.cols.info:append(" | " .. line) end
 end
 

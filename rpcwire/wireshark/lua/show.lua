@@ -213,7 +213,7 @@ local function show(tvb, tree, pieces, visited)
     if piece.kind == "message" then
       show_message(tvb, tree, piece, visited)
       lines[#lines + 1] = summary(msg)
-    else
+    elseif msg or piece.n > 0 then
       local range = piece.n > 0 and clip(tvb, piece.at, piece.n)
       local field = piece.kind == "part" and F.part or F.undecoded
       local item = range and tree:add(ggml_rpc, range)

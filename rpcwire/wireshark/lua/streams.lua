@@ -19,7 +19,8 @@ local function new_half()
     parts = {},           -- those that came in earlier packets,
     have = 0,             -- and how many they are
     msg = nil,            -- the open message
-    lost = false,         -- out of step: a header has to be found
+    lost = false,         -- out of step: a header has to be found,
+    tail = {},            -- in these segments, or later ones
     first = true,         -- nothing was cut yet
   }
 end
