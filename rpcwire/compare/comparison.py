@@ -189,6 +189,9 @@ def compare(
     """
     first, second = (_facts(paths, ports, link, progress) for paths in (a, b))
     side_a, side_b = _side(first), _side(second)
+    for side, facts, other in ((side_a, first, side_b), (side_b, second, side_a)):
+        if side.speculation is not None and other.speculation is None and other.ms is not None:
+            side.speculation = speculation(facts, other.ms)
     ids_a, ids_b = ({f.id for f in side.findings} for side in (side_a, side_b))
     ends = both_ends(first, second)
     return Comparison(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rpcwire.findings.evidence import Evidence
     from rpcwire.session import Session
 
+#: Comment of a slimmed capture.
+_SLIMMED = "tensor contents left out by rpcwire"
 #: Delay of a request in ms from which a person notices it.
 _NOTICED_MS = 100.0
 
@@ -60,6 +62,11 @@ class Facts:
     def dropped(self) -> int:
         """Packets that the capturing machine says it dropped."""
         return sum((i.dropped or 0) + (i.os_dropped or 0) for i in self.health.interfaces)
+
+    @property
+    def slimmed(self) -> bool:
+        """Whether rpcwire left contents out of the files on purpose."""
+        return any(_SLIMMED in comment for comment in self.health.comments)
 
     @property
     def damage(self) -> list[str]:

@@ -94,12 +94,17 @@ class Speculation:
         }
 
 
-def speculation(facts: Facts) -> Speculation | None:
-    """The account of a run, on the link that facts are priced on; None without speculation."""
+def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | None:
+    """The account of a run, on the link that facts are priced on; None without speculation.
+
+    Args:
+        facts: of the run.
+        plain_ms: time of a token without speculation on that link, if it was measured elsewhere.
+    """
     rounds, token_ms = facts.rounds, facts.token_ms
     if not rounds or token_ms is None or not facts.drafted:
         return None
-    plain = _plain(facts)
+    plain = _plain(facts) if plain_ms is None else (plain_ms, "measured in the other run")
     if plain is None:
         return None
     plain_ms, source = plain

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -23,6 +25,16 @@ def server(address: tuple[str, int]) -> str:
     """An address and port."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of the host itself; what is no address is taken to be."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
 
 
 def ratio(part: float, whole: float) -> float:

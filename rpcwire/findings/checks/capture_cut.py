@@ -26,11 +26,12 @@ def find(facts: Facts) -> Finding | None:
         c for c in facts.connections if c.tcp.id in unfinished and c.tcp.closed_ns is None
     ]
     damage = facts.damage
-    if not capture.truncated_bytes and not damage and not open_at_end:
+    truncated = 0 if facts.slimmed else capture.truncated_bytes
+    if not truncated and not damage and not open_at_end:
         return None
     parts = []
-    if capture.truncated_bytes:
-        parts.append(f"the snap length cut {size(capture.truncated_bytes)} of RPC streams")
+    if truncated:
+        parts.append(f"the snap length cut {size(truncated)} of RPC streams")
     if damage:
         parts.append(damage[0])
     if open_at_end:
@@ -41,7 +42,7 @@ def find(facts: Facts) -> Finding | None:
         "Capture whole packets (tcpdump -s 0, the default) until the run is over, and use rpcwire "
         "slim to make the file small: it keeps what is needed. Copy files in binary mode.",
         figures={
-            "truncated_bytes": capture.truncated_bytes,
+            "truncated_bytes": truncated,
             "damage": damage[:4],
             "open_connections": [c.name for c in open_at_end[:4]],
         },

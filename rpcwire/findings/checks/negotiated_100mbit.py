@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import ratio
+from rpcwire.findings.text import is_loopback, ratio
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -21,7 +21,8 @@ _LOW, _HIGH = 84.0, 96.0
 def find(facts: Facts) -> Finding | None:
     """The finding, if the fastest long transfer reached this ceiling and no more."""
     rate = facts.evidence.loading.mbit_s
-    if not _LOW <= rate <= _HIGH or not facts.recorded.recorded:
+    remote = any(not is_loopback(c.rpc.server[0]) for c in facts.connections)
+    if not _LOW <= rate <= _HIGH or not (remote or facts.recorded.recorded):
         return None
     cell = facts.generation
     slow = facts.per_token(cell.bytes) * 8 / (rate * 1e3)

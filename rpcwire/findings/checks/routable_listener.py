@@ -10,6 +10,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from rpcwire.findings.text import is_loopback
+
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
     from rpcwire.findings.finding import Finding
@@ -22,12 +24,12 @@ def find(facts: Facts) -> Finding | None:
     exposed: dict[str, bool] = {}
     frames = []
     for c in facts.connections:
-        kind = _reach(c.rpc.server[0])
-        if kind is None:
+        host = c.rpc.server[0]
+        if is_loopback(host):
             continue
         if c.server not in exposed:
             frames.append(facts.evidence.contacts.connections.get(c.tcp.id, (0, 0))[0])
-        exposed[c.server] = kind
+        exposed[c.server] = ip_address(host.partition("%")[0]).is_global
     if not exposed:
         return None
     public = [name for name, is_public in exposed.items() if is_public]
@@ -43,14 +45,3 @@ def find(facts: Facts) -> Finding | None:
         frames=[n for n in frames if n],
         at_least="warning",
     )
-
-
-def _reach(host: str) -> bool | None:
-    """None for loopback, True for an address of the Internet, False for any other."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = mapped or address
-    return None if address.is_loopback else address.is_global

@@ -17,6 +17,8 @@ STALL_LOW_NS, STALL_HIGH_NS = 36_000_000, 60_000_000
 #: Frames up to this size travel at once unless something holds a part of them back.
 _SMALL = 16 << 10
 _EXAMPLES = 6
+#: Payload of a packet, and sends of a request: command, size and payload.
+_PACKET, _SENDS = 1448, 3
 #: A greeting that waits longer stands in the worker's backlog.
 _BACKLOG_NS = 400_000_000
 
@@ -30,6 +32,7 @@ class Waits:
         late: by moment, reads that were answered about 40 ms late; computing may take as long.
         trivial_stalls: probes that were answered about 40 ms late; trivial: all answered probes.
         stall_numbers: packets of some.
+        small, pieces: requests of tokens that fit into a packet, and packets more than one each.
         query_passes: passes of generation that size queries precede. query_numbers: some.
         greetings: (server, client, request number, ns) of HELLOs that waited long.
     """
@@ -41,6 +44,7 @@ class Waits:
         self.trivial_stalls = self.trivial = 0
         self.frames = 0
         self.stall_numbers: list[int] = []
+        self.small = self.pieces = 0
         self.query_passes = 0
         self.query_numbers: list[int] = []
         self.greetings: list[tuple[tuple[str, int], tuple[str, int], int, int]] = []
@@ -62,6 +66,9 @@ class Waits:
         if STALL_LOW_NS <= held <= STALL_HIGH_NS and frame.bytes <= _SMALL:
             self._stall(frame, held)
         if frame.direction == UP:
+            if frame.bytes <= _PACKET and frame.phase in GENERATION:
+                self.small += 1
+                self.pieces += min(frame.end_number - frame.number, _SENDS - 1)
             if (
                 frame.role == "alloc_query"
                 and frame.phase in GENERATION
