@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -49,12 +50,12 @@ class Narrow(Totals):
         self.missing = self.truncated = 0
         self._run.totals = self
 
-    def release(self, frame: Frame) -> None:
-        """Count a frame if it began in the window."""
-        if self._reading.window.holds(frame.time_ns):
-            super().release(frame)
-            self.missing += frame.missing
-            self.truncated += frame.truncated
+    def release(self, frames: Iterable[Frame]) -> None:
+        """Count the frames that began in the window."""
+        inside = [f for f in frames if self._reading.window.holds(f.time_ns)]
+        super().release(inside)
+        self.missing += sum(f.missing for f in inside)
+        self.truncated += sum(f.truncated for f in inside)
 
     def round_trip(self, frame: Frame) -> None:
         """Count a round trip if its request left in the window."""

@@ -70,5 +70,4 @@ class Session:
 
     def _hand_on(self, frames: list[Frame]) -> None:
         frames.sort(key=lambda f: (f.file, f.end_number, f.connection.id, f.direction, f.offset))
-        for frame in frames:
-            self.run.feed(frame)
+        self.run.feed(frames)

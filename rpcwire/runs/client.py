@@ -208,8 +208,11 @@ class Client:
 
     def _upload(self, link: Link, frame: Frame) -> None:
         tensor = frame.tensor
-        buffer = tensor.buffer if tensor is not None else 0
-        frame.tensor_id = tensor.id if tensor is not None else 0
+        buffer = 0
+        if tensor is not None:
+            layout = tensor.layout.shape_struct
+            if len(tensor.raw) >= layout.size:
+                frame.tensor_id, _type, buffer, *_ = layout.unpack_from(tensor.raw)
         if buffer in link.caches:
             self._move_state(link, frame, restoring=True)
         elif buffer in link.weights and buffer not in link.compute:

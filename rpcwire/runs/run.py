@@ -7,7 +7,7 @@ phase and role are final, in the same order. Nothing is kept for longer than tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.frame import UP
@@ -57,14 +57,16 @@ class RunBuilder:
         found = [r for c in self._clients.values() for r in c.tracker.requests]
         return sorted(found, key=lambda r: r.start_ns)
 
-    def feed(self, frame: Frame) -> None:
-        """Take one frame."""
-        client = self._by_connection.get(frame.connection) or self._client(frame)
-        self._held.append(frame)
-        if frame.direction == UP:
-            client.request(frame)
-        else:
-            client.response(frame)
+    def feed(self, frames: Iterable[Frame]) -> None:
+        """Take frames, in order."""
+        clients, held = self._by_connection, self._held
+        for frame in frames:
+            client = clients.get(frame.connection) or self._client(frame)
+            held.append(frame)
+            if frame.direction == UP:
+                client.request(frame)
+            else:
+                client.response(frame)
         self._release()
 
     def finish(self) -> None:
@@ -72,7 +74,7 @@ class RunBuilder:
         for client in self._clients.values():
             client.finish()
         for frame in self._held:
-            _settle(frame)
+            frame.phase = frame.phase or "other"
         self._release()
 
     def round_trip(self, request: Frame) -> None:
@@ -104,20 +106,19 @@ class RunBuilder:
 
     def _release(self) -> None:
         held = self._held
+        released: list[Frame] = []
         while held and (held[0].phase or len(held) > _MAX_HELD):
             frame = held.popleft()
-            _settle(frame)
-            self.totals.release(frame)
+            if frame.direction != UP and frame.request is not None:
+                frame.role = frame.request.role
+            frame.phase = frame.phase or "other"
+            frame.role = frame.role or "unknown"
+            released.append(frame)
+        self.totals.release(released)
+        for frame in released:
             frame.counted = True
             if frame.trip:
                 self.totals.round_trip(frame)
             if self._on_frame is not None:
                 self._on_frame(frame)
             frame.request = None  # so that frames go by their reference counts
-
-
-def _settle(frame: Frame) -> None:
-    frame.phase = frame.phase or "other"
-    if frame.direction != UP and frame.request is not None:
-        frame.role = frame.request.role
-    frame.role = frame.role or "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,7 +52,9 @@ class CommandTotals:
 
 #: Commands that a worker answers at once: their response time is the path's round trip.
 TRIVIAL = ("HELLO", "DEVICE_COUNT", "GET_ALIGNMENT", "GET_MAX_SIZE", "GET_DEVICE_MEMORY")
-_GRAPHS = ("GRAPH_COMPUTE", "GRAPH_RECOMPUTE")
+_GRAPHS = frozenset({"GRAPH_COMPUTE", "GRAPH_RECOMPUTE"})
+#: Phases during which a request is being worked on.
+_RUNNING = frozenset({*GENERATION, "prefill", "state"})
 _SPAN_BYTES = 16 << 10  #: below it the time between a frame's bytes is the sender's, not the link's
 _RATE_BYTES = 1 << 20  #: frames from this size on show the rate of the path
 
@@ -128,32 +131,49 @@ class Totals:
         self._last_phase = ""
         self._last_end = 0
 
-    def release(self, frame: Frame) -> None:
-        """Count a frame whose phase and role are final."""
-        request = frame.request
-        group = frame.group if request is None else request.group
-        phase = frame.phase
-        generating = phase in GENERATION
-        tokens = generating or (group is not None and group.generation)
-        timed = generating or (tokens and group.timed)
-        account = self._accounts.get(frame.connection) or self._open(frame.connection)
-        key = (phase, frame.role, frame.command, account.id, tokens)
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = Tally()
-        tally.frames += 1
-        if frame.direction == UP:
-            tally.up += frame.bytes
-            tally.requests += 1
-            self._sent(frame, account, timed)
-            self._interval(frame, timed)
-            return
-        tally.down += frame.bytes
-        if request is not None:
-            self._answered(frame, request, account, timed)
-        if phase == self._last_phase and frame.end_ns > self._last_end:
-            self.phases[phase].duration_ns += frame.end_ns - self._last_end
-        self._last_end = max(self._last_end, frame.end_ns)
+    def release(self, frames: Iterable[Frame]) -> None:
+        """Count frames whose phase and role are final, in order."""
+        tallies, accounts, phases = self._tallies, self._accounts, self.phases
+        last_phase, last_end = self._last_phase, self._last_end
+        for frame in frames:
+            request = frame.request
+            group = frame.group if request is None else request.group
+            phase = frame.phase
+            generating = phase in GENERATION
+            tokens = generating or (group is not None and group.generation)
+            timed = generating or (tokens and group.timed)
+            account = accounts.get(frame.connection) or self._open(frame.connection)
+            key = (phase, frame.role, frame.command, account.id, tokens)
+            tally = tallies.get(key)
+            if tally is None:
+                tally = tallies[key] = Tally()
+            tally.frames += 1
+            if frame.direction == UP:
+                tally.up += frame.bytes
+                tally.requests += 1
+                if timed:
+                    account.worker.up += frame.bytes
+                if frame.bytes >= _SPAN_BYTES:
+                    self._long(frame, account, timed)
+                if frame.command in _GRAPHS:
+                    account.submitted_ns = frame.end_ns
+                # Between two frames of one phase its time goes on; while a request is generating,
+                # the time before a frame is its phase's.
+                running = phase == last_phase != "state" or (timed and last_phase in _RUNNING)
+                start = last_end if running and last_end else frame.time_ns
+                end = frame.end_ns if frame.end_ns > last_end else last_end
+                if end > start:
+                    phases[phase].duration_ns += end - start
+                last_phase, last_end = phase, end
+                continue
+            tally.down += frame.bytes
+            if request is not None:
+                self._answered(frame, request, account, timed)
+            if frame.end_ns > last_end:
+                if phase == last_phase:
+                    phases[phase].duration_ns += frame.end_ns - last_end
+                last_end = frame.end_ns
+        self._last_phase, self._last_end = last_phase, last_end
 
     def round_trip(self, frame: Frame) -> None:
         """Count a round trip for a request whose phase is final."""
@@ -171,12 +191,10 @@ class Totals:
         return account
 
     @staticmethod
-    def _sent(frame: Frame, account: _Account, timed: bool) -> None:
-        if frame.command in _GRAPHS:
-            account.submitted_ns = frame.end_ns
+    def _long(frame: Frame, account: _Account, timed: bool) -> None:
+        """A request that takes many packets shows how fast the path is."""
         if timed:
-            account.worker.up += frame.bytes
-            account.worker.up_ns += _span(frame)
+            account.worker.up_ns += frame.end_ns - frame.time_ns
         if frame.bytes >= _RATE_BYTES:
             _add_rate(account.worker.rates[0], frame)
 
@@ -199,23 +217,6 @@ class Totals:
             worker.down += frame.bytes
             worker.down_ns += _span(frame)
             self._waited_until = max(self._waited_until, frame.time_ns)
-
-    def _interval(self, frame: Frame, generating: bool) -> None:
-        """Count the time up to a frame for its phase.
-
-        Between two frames of one phase its time goes on; while a request is generating, the time
-        before a frame is its phase's.
-        """
-        phase = frame.phase
-        running = phase == self._last_phase != "state" or (
-            generating and self._last_phase in (*GENERATION, "prefill", "state")
-        )
-        start = self._last_end if running and self._last_end else frame.time_ns
-        end = max(frame.end_ns, self._last_end)
-        if end > start:
-            self.phases[phase].duration_ns += end - start
-        self._last_phase = phase
-        self._last_end = end
 
     def by_phase(self) -> dict[str, Tally]:
         """Bytes and frames of each phase, in the order of the words."""

@@ -6,6 +6,7 @@ import gzip
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 
@@ -80,10 +81,10 @@ def secrets(raw: bytes) -> list[bytes]:
     session = Session(on_frame=roles.append)
     keep = session.run.feed
 
-    def remember(frame: Frame) -> None:
-        if frame.content:
-            contents[frame] = frame.content
-        keep(frame)
+    def remember(arrived: Iterable[Frame]) -> None:
+        found = list(arrived)
+        contents.update({f: f.content for f in found if f.content})
+        keep(found)
 
     session.run.feed = remember  # type: ignore[method-assign]
     for batch in read_segments([BytesIO(raw)]):

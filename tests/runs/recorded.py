@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from rpcwire.capture.reader import read_segments
@@ -22,9 +22,11 @@ def read(
     if change is not None:
         feed = session.run.feed
 
-        def altered(frame: Frame) -> None:
-            change(frame)
-            feed(frame)
+        def altered(arrived: Iterable[Frame]) -> None:
+            found = list(arrived)
+            for frame in found:
+                change(frame)
+            feed(found)
 
         session.run.feed = altered  # type: ignore[method-assign]
     for batch in read_segments([capture(name)]):
