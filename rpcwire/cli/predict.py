@@ -259,7 +259,7 @@ def _predict(options: Options, recorded: Recorded | None) -> Prediction:
     from rpcwire.models.load import load_model
     from rpcwire.predict.hardware import read_hardware
     from rpcwire.predict.prediction import predict
-    from rpcwire.predict.scenario import make_scenario
+    from rpcwire.predict.scenario import SIMPLE, make_scenario, spec_types
 
     flags = parse_command_line(options.flags)
     if flags.model is None:
@@ -273,6 +273,9 @@ def _predict(options: Options, recorded: Recorded | None) -> Prediction:
     if recorded is not None and protocol is None and recorded.protocol[:1].isdigit():
         protocol = recorded.protocol.partition(",")[0].partition("-")[0].strip()
     hardware = read_hardware(options.gpus, options.membw, baseline)
+    draft = None
+    if flags.draft_model is not None and SIMPLE in spec_types(flags):
+        draft = load_model(flags.draft_model, options.quant)
     scenario = make_scenario(
         load_model(flags.model, options.quant),
         flags,
@@ -281,6 +284,7 @@ def _predict(options: Options, recorded: Recorded | None) -> Prediction:
         local=hardware.local,
         prompt=options.prompt,
         depth=options.depth,
+        draft=draft,
     )
     return predict(scenario, hardware, links, options.acceptance)
 

@@ -55,6 +55,8 @@ FLAGS = (
         "int",
     ),
     Flag("draft_model", ("-md", "--model-draft", "--spec-draft-model"), "LLAMA_ARG_MODEL_DRAFT"),
+    Flag("draft_devices", ("-devd", "--device-draft", "--spec-draft-device"), ""),
+    Flag("draft_gpu_layers", ("-ngld", "--gpu-layers-draft", "--spec-draft-ngl"), ""),
     Flag("bench_prompt", ("-p", "--n-prompt"), "", "text"),
     Flag("bench_depth", ("-d", "--n-depth"), "", "text"),
 )
@@ -96,6 +98,8 @@ class ServerFlags:
     spec_type: str | None = None
     draft_max: int | None = None
     draft_model: str | None = None
+    draft_devices: str | None = None
+    draft_gpu_layers: str | None = None
     bench_prompt: str | None = None
     bench_depth: str | None = None
     bench: bool = False

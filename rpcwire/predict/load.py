@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from rpcwire.models.ggml_types import QUANTIZED
 from rpcwire.models.header import TensorInfo
@@ -57,7 +57,15 @@ class Load:
 
 
 def predict_load(scenario: Scenario) -> Load:
-    """Count the weights that go to workers, and what goes with them."""
+    """Count the weights that go to workers, and what goes with them; a draft model's as well."""
+    one = _load_one(scenario)
+    if scenario.draft is None:
+        return one
+    two = _load_one(scenario.draft)
+    return Load(*(a + b for a, b in zip(astuple(one), astuple(two), strict=True)))
+
+
+def _load_one(scenario: Scenario) -> Load:
     wire, placement = Wire(scenario.protocol), scenario.placement
     up = cached = down = hashed = waits = waits_cached = 0
     hashes = wire.at_least(1)

@@ -215,7 +215,14 @@ def _round_compute(prediction: Prediction) -> tuple[float, float, float] | None:
     verify = compute_time(scenario, hardware, scenario.drafts + 1)
     if verify is None:
         return None
-    head = compute_time(scenario, hardware, 1, head=True)
+    if scenario.draft is not None:
+        head = None if hardware.baseline is not None else compute_time(scenario.draft, hardware)
+    else:
+        head = compute_time(scenario, hardware, 1, head=True)
+    if head is None and scenario.draft is not None:
+        part = scenario.draft.model.file_bytes / max(scenario.model.file_bytes, 1)
+        a, b, c = verify.ms
+        head = Compute((a * part, b * part, c * part), {})
     if head is None:
         part = 1.0 / max(scenario.model.layers, 1)  # a layer's share of a measured token
         a, b, c = verify.ms

@@ -144,10 +144,12 @@ def _prefill(scenario: Scenario, run: Run) -> None:
         now = (tokens, shape.outputs, cells, window)
         resend = now != before or bool(scenario.drafts)
         before = now
-        one = _target(scenario, shape, resend=resend, hidden=bool(scenario.drafts))
+        one = _target(scenario, shape, resend=resend, hidden=_has_head(scenario))
         _alloc_queries(scenario, one, resend)
         run.prefill.append(one)
-        if scenario.drafts:
+        if scenario.draft is not None:
+            run.prefill_heads.append(_target(scenario.draft, shape, resend=True))
+        elif scenario.drafts:
             shape = replace(shape, outputs=0)
             run.prefill_heads.append(_head(scenario, shape, resend=True, read=False))
         if not last and keeps_checkpoints(scenario) and done >= scenario.prompt - 4:
@@ -194,6 +196,8 @@ def _round(scenario: Scenario) -> Round:
     """
     rows = scenario.drafts + 1
     used = scenario.depth + rows
+    if scenario.draft is not None:
+        return _model_round(scenario, scenario.draft, rows, used)
     head = Shape(rows, 0, used)
     catch_up = _head(scenario, head, resend=True, read=False)
     _alloc_queries(scenario, catch_up, True)
@@ -211,3 +215,20 @@ def _round(scenario: Scenario) -> Round:
         _alloc_queries(scenario, one, number == 0)
         drafts.append(one)
     return Round(verify, catch_up, drafts)
+
+
+def _has_head(scenario: Scenario) -> bool:
+    return bool(scenario.drafts) and scenario.draft is None
+
+
+def _model_round(scenario: Scenario, draft: Scenario, rows: int, used: int) -> Round:
+    """A round with a draft model of its own: it reads logits where a head reads candidates."""
+    catch_up = _target(draft, Shape(rows, 1, used), resend=True)
+    drafting = {draft.placement.devices[split.device].name for split in catch_up.splits}
+    devices = scenario.placement.devices
+    shared = frozenset(n for n, device in enumerate(devices) if device.name in drafting)
+    verify = _target(scenario, Shape(rows, rows, used), resend=False, resend_on=shared)
+    steps = [
+        _target(draft, Shape(1, 1, used), resend=number == 0) for number in range(scenario.drafts)
+    ]
+    return Round(verify, catch_up, steps)

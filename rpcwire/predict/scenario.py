@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rpcwire.errors import UsageError
 from rpcwire.models.flags import ServerFlags
@@ -14,7 +14,7 @@ from rpcwire.predict.shape import Context, pad
 
 #: Protocol that is assumed when none is given: the newest recorded one.
 DEFAULT_PROTOCOL = "7.0"
-MTP = "draft-mtp"
+MTP, SIMPLE = "draft-mtp", "draft-simple"
 #: Flags that move sampling to the device of the output layer.
 SAMPLING = frozenset({"-bs", "--backend-sampling"})
 
@@ -38,7 +38,8 @@ class Scenario:
     Attributes:
         model, flags, protocol, build, placement, context: as their types say.
         prompt: tokens of the prompt to be computed. depth: tokens in the KV cache before a step.
-        drafts: tokens drafted a round, 0 without an MTP head.
+        drafts: tokens drafted a round, 0 without speculative decoding.
+        draft: the draft model's own scenario, or None with a prediction head or no drafting.
         assumptions: what was assumed or looked up, with its source.
         warnings: what a user should know first.
     """
@@ -52,6 +53,7 @@ class Scenario:
     prompt: int
     depth: int
     drafts: int
+    draft: Scenario | None = None
     assumptions: list[Assumption] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -65,6 +67,7 @@ def make_scenario(
     local: tuple[str, ...] = (),
     prompt: int | None = None,
     depth: int | None = None,
+    draft: Model | None = None,
 ) -> Scenario:
     """Read the flags as llama.cpp would and place the model.
 
@@ -76,6 +79,7 @@ def make_scenario(
         local: local devices known otherwise.
         prompt: tokens to compute.
         depth: tokens in the KV cache before.
+        draft: the model of `-md`, needed for `--spec-type draft-simple` only.
 
     Raises:
         UsageError: flags that make no sense together.
@@ -84,12 +88,13 @@ def make_scenario(
         raise UsageError("no worker: give --rpc HOST:PORT (several with commas)")
     version = parse_protocol(protocol or DEFAULT_PROTOCOL)
     chosen, guessed = build_for(version, build)
-    spec = [part.strip() for part in (flags.spec_type or "").split(",") if part.strip()]
+    spec = spec_types(flags)
     heads = MTP in spec
+    simple = SIMPLE in spec and draft is not None
     if heads and not model.mtp_layers:
         raise UsageError(f"--spec-type {MTP}: the model has no prediction head")
     draft_max = 3 if flags.draft_max is None else flags.draft_max
-    drafts = draft_max if heads else 0
+    drafts = draft_max if heads or simple else 0
     if not 0 <= drafts <= 64:
         raise UsageError(f"--spec-draft-n-max {drafts} is out of range")
     placement = place(
@@ -118,6 +123,16 @@ def make_scenario(
         drafts=drafts,
         warnings=list(placement.warnings),
     )
+    if simple and draft is not None:
+        scenario.draft = make_scenario(
+            draft,
+            _draft_flags(flags),
+            protocol=protocol,
+            build=build,
+            local=local,
+            prompt=scenario.prompt,
+            depth=deep,
+        )
     _assume(scenario, protocol, build, guessed, spec)
     if depth is not None and depth > deep:
         scenario.warnings.append(f"--depth {depth} does not fit into {context.n_ctx} cells")
@@ -125,6 +140,26 @@ def make_scenario(
     add(Assumption("tokens in the KV cache", str(deep), _given(depth or flags.bench_depth)))
     add(Assumption("prompt", f"{scenario.prompt} tokens", _given(prompt or flags.bench_prompt)))
     return scenario
+
+
+def spec_types(flags: ServerFlags) -> list[str]:
+    """Kinds of speculative decoding that `--spec-type` names."""
+    return [part.strip() for part in (flags.spec_type or "").split(",") if part.strip()]
+
+
+def _draft_flags(flags: ServerFlags) -> ServerFlags:
+    """The draft model's own placement: its devices and layers, the split as for the target."""
+    return replace(
+        flags,
+        devices=flags.draft_devices or flags.devices,
+        gpu_layers=flags.draft_gpu_layers,
+        override_tensor=[],
+        cpu_moe=False,
+        n_cpu_moe=None,
+        spec_type=None,
+        cache_type_k=None,
+        cache_type_v=None,
+    )
 
 
 def _bench_number(text: str | None) -> int | None:
@@ -203,10 +238,12 @@ def _assume(
     if scenario.model.source == "config":
         add(Assumption("tensor sizes", "; ".join(scenario.model.notes), "assumed"))
     others = [word for word in spec if word not in (MTP, "none")]
+    if scenario.draft is not None:
+        others = [word for word in others if word != SIMPLE]
     if others:
         scenario.warnings.append(f"--spec-type {','.join(others)} is not modelled")
-    if flags.draft_model:
-        scenario.warnings.append("a separate draft model (-md) is not modelled")
+    if scenario.draft is not None:
+        add(Assumption("draft model", f"{scenario.draft.model.arch}, {flags.draft_model}", "flag"))
     if SAMPLING & set(flags.ignored):
         scenario.warnings.append(
             "sampling on the worker is not modelled: candidates would cross instead of logits"
