@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rpcwire.ggml.frame import Frame
-from rpcwire.ggml.framing import CONTENT_LIMIT
 from rpcwire.ggml.graph import parse_graph
+from rpcwire.ggml.raw import CONTENT_LIMIT
 from rpcwire.ggml.tensor import TensorRecord
 from rpcwire.ggml.versions import Dialect, Shape
 

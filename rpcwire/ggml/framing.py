@@ -10,21 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rpcwire.ggml.credible import (
-    LEAST,
-    MOST,
-    MOST_BYTES,
-    MOST_GRAPH,
-    Verdict,
-    fitting,
-    header_offsets,
-    judge,
-    piece_offsets,
-)
+from rpcwire.ggml.credible import LEAST, MOST, MOST_BYTES, fitting
 from rpcwire.ggml.frame import DOWN, UP, Frame
+from rpcwire.ggml.raw import SYNC_ID, Gap, Hidden, Raw, kept
+from rpcwire.ggml.search import RequestSearch, ResponseSearch, Search
 from rpcwire.ggml.tape import LoadedSpan, Packet, Tape
 from rpcwire.ggml.versions import (
     DIALECTS,
@@ -39,21 +30,11 @@ if TYPE_CHECKING:
     from rpcwire.ggml.stream import RpcConnection
     from rpcwire.tcp.span import Span
 
-HEAD_LIMIT = 380  #: payload bytes kept of every frame
-CONTENT_LIMIT = 64 << 10  #: bytes of tensor data kept whole
-_KEEP_WHOLE = CONTENT_LIMIT + HEAD_LIMIT
-#: Until this many bytes went by every offset is searched for a header, then only those where a
-#: packet's payload begins: traffic that is something else costs little, and a capture that
-#: begins within a gigabyte of weights still comes into step at its end.
-SEARCH_ALL = 256 << 10
 _FIRST_WINDOW, _LAST_WINDOW = 4 << 10, 256 << 10
-_PIECES = 256  #: pieces in which a response is looked for at a time
 
 _REQUEST = struct.Struct("<BQ")
 _RESPONSE = struct.Struct("<Q")
 
-#: Id of the pseudo-command RDMA_SYNC.
-SYNC_ID = -2
 #: Payload bytes of the answers that may come first after HELLO's.
 FIRST_RESPONSES = frozenset(
     s.response
@@ -61,55 +42,6 @@ FIRST_RESPONSES = frozenset(
     for s in d.shapes.values()
     if s.fixed >= 0 and s.tensor_at < 0 and s.answered
 )
-
-#: Command ids whose payload is a graph in some dialect.
-_GRAPHS = frozenset(i for d in DIALECTS.values() for i, s in d.shapes.items() if s.is_graph)
-
-
-def _kept(command: int, size: int) -> int:
-    """Payload bytes of a request or response (command -1) that are worth keeping."""
-    if size <= _KEEP_WHOLE or (command in _GRAPHS and size <= MOST_GRAPH):
-        return size
-    return HEAD_LIMIT
-
-
-@dataclass(slots=True)
-class Gap:
-    """A stretch that could not be decoded.
-
-    Attributes:
-        start, end: stream offsets.
-        number, file: of the packet with its first byte.
-        lost: key of the packet at which the stream fell out of step.
-        key: of the packet by which its end was known.
-    """
-
-    start: int
-    end: int
-    number: int
-    file: int
-    lost: int
-    key: int
-
-
-@dataclass(slots=True)
-class Raw:
-    """A frame as cut out, not yet understood.
-
-    Attributes:
-        frame: with everything that its header and packets tell.
-        command: id of a request, -1 for a response.
-        payload: its first bytes, whole if they were kept and captured.
-        first, last: keys of the packets with its first and its last byte.
-        key: of the packet by which it was known.
-    """
-
-    frame: Frame
-    command: int
-    payload: bytes
-    first: int
-    last: int
-    key: int
 
 
 class _Open:
@@ -136,7 +68,6 @@ class Reader:
         tape: the spans that are still needed.
         position: stream offset up to which all is accounted for.
         searching: True while out of step.
-        undecoded: bytes in gaps so far.
     """
 
     def __init__(self, owner: RpcConnection, direction: int) -> None:
@@ -146,16 +77,13 @@ class Reader:
         self.out: deque[Raw | Gap] = deque()
         self.position = 0
         self.searching = False
-        self.undecoded = 0
         self.floor = 0
         self.dialects: tuple[Dialect, ...] = tuple(DIALECTS.values())
         self._header = REQUEST_HEADER if direction == UP else RESPONSE_HEADER
         self._open: _Open | None = None
-        self._lost_at = 0
-        self._lost = Packet(0, 0, 0, 0, 0)
-        self._candidates: deque[int] = deque()
-        self._scanned = 0  # up to this offset candidates were looked for
-        self._stretch = _FIRST_WINDOW  # bytes to look through next
+        self._search: Search = (RequestSearch if direction == UP else ResponseSearch)(
+            owner, self.tape
+        )
         self._finished = False
         self._cut = 0  # becomes 1 with the first frame
         self._after_hello = False
@@ -170,7 +98,7 @@ class Reader:
         if loaded is not None and first:
             self.position = loaded.start
             if self.searching:
-                self._lose(loaded.start)
+                self._lose(loaded.start, after_frame=False)
 
     @property
     def wanted_from(self) -> int:
@@ -184,19 +112,19 @@ class Reader:
         """Start out of step: the stream's beginning was not captured."""
         self.searching = True
         if self.tape.started:
-            self._lose(self.position)
+            self._lose(self.position, after_frame=False)
 
     def run(self) -> None:
         """Cut what is on the tape."""
         self.paused = False
-        while self.position < self.tape.end or (self.searching and self._candidates):
+        while self.position < self.tape.end or (self.searching and self._search.pending):
             if self.paused:
                 break
             if self._after_hello:
                 if not self._read_sync():
                     break
             elif self.searching:
-                if not self._search():
+                if not self._look():
                     break
                 continue
             found = self.tape.locate(self.position)
@@ -220,8 +148,8 @@ class Reader:
                 self._gap(o.start, end)
             else:
                 self._emit_open(o, end)
-        elif self.searching and end > self._lost_at:
-            self._gap(self._lost_at, end)
+        elif self.searching and end > self._search.lost_at:
+            self._gap(self._search.lost_at, end)
         self.searching = False
         self.position = end
         self.tape.drop(end)
@@ -284,7 +212,7 @@ class Reader:
                     break
             total = header + size
             if at + total > len(window):
-                if _kept(command, size) < size or position + total > span.end:
+                if kept(command, size) < size or position + total > span.end:
                     break
                 window = span.window(position, max(total, limit), k)
                 base, at = position, 0
@@ -363,7 +291,7 @@ class Reader:
             (size,) = _RESPONSE.unpack(o.buffer)
             credible = size <= MOST_BYTES
         o.end = o.start + self._header + size
-        o.need = self._header + _kept(o.command, size)
+        o.need = self._header + kept(o.command, size)
         return credible
 
     def _header_hidden(self, o: _Open, span: LoadedSpan, k: int) -> bool:
@@ -372,6 +300,13 @@ class Reader:
 
     def _emit_open(self, o: _Open, end: int) -> None:
         """Hand on a frame that was read piecemeal, up to `end`."""
+        raw = self._close(o, end)
+        if self._cut == 0:
+            self._count_first(raw.command, raw.payload)
+        self.out.append(raw)
+
+    def _close(self, o: _Open, end: int) -> Raw:
+        """The frame that `o` is when it goes up to `end`."""
         last = self.tape.packet(end - 1)
         missing, cut = self.tape.absent(end)
         frame = Frame(
@@ -390,10 +325,8 @@ class Reader:
             cut - o.absent[1],
         )
         payload = bytes(o.buffer[self._header :])
-        if self._cut == 0:
-            self._count_first(o.command, payload)
         key = last.key
-        self.out.append(Raw(frame, o.command, payload, o.packet.key, key, max(key, self.floor)))
+        return Raw(frame, o.command, payload, o.packet.key, key, max(key, self.floor))
 
     # -- the byte after HELLO --------------------------------------------------------------
 
@@ -440,79 +373,51 @@ class Reader:
 
     # -- out of step -----------------------------------------------------------------------
 
-    def _lose(self, offset: int) -> None:
-        """No frame begins at `offset`: search from there."""
+    def _lose(self, offset: int, *, after_frame: bool = True) -> None:
+        """No header can be read at `offset`: search from there."""
         self._open = None
         self.searching = True
-        self.position = self._lost_at = self._scanned = offset
-        self._stretch = _FIRST_WINDOW
-        self._candidates.clear()
-        self._lost = self.tape.packet(offset)
+        self.position = offset
+        self._search.begin(offset, after_frame=after_frame)
 
     @property
     def lost_key(self) -> int:
         """Key of the packet at which the reader fell out of step."""
-        return self._lost.key
+        return self._search.lost.key
 
-    def _scan(self, span: LoadedSpan) -> list[int]:
-        """Offsets where a header may stand, in the next stretch of a span; moves `_scanned`."""
-        start = max(self._scanned, span.start)
-        if start - self._lost_at > SEARCH_ALL and not self.owner.recognised:
-            self._scanned = span.end
-            return piece_offsets(span, start)
-        before = b""
-        for n in range(min(REQUEST_HEADER - 1, start - self._lost_at), 0, -1):
-            before, _ = self.tape.read(start - n, n)
-            if len(before) == n:
-                break
-        else:
-            before = b""
-        self._scanned = min(span.end, start + self._stretch)
-        self._stretch = min(2 * self._stretch, _LAST_WINDOW)
-        return header_offsets(span, start, self._scanned, before)
-
-    def _accepts(self, offset: int) -> tuple[Verdict, int]:
-        """Whether to go on from `offset`; see credible.judge."""
-        return judge(self.tape, offset, self.dialects, self._finished)
-
-    def _search(self) -> bool:
+    def _look(self) -> bool:
         """Go on searching; False when more must come first, or nothing is left."""
-        while True:
-            while self._candidates:
-                offset = self._candidates[0]
-                verdict, seen = self._accepts(offset)
-                if verdict is Verdict.WAIT:
-                    self.tape.drop(offset)
-                    return False
-                self._candidates.popleft()
-                if verdict is Verdict.YES:
-                    self._found(offset, seen)
-                    return True
-            found = self.tape.locate(self._scanned)
-            if found is None:
-                break
-            low = self._scanned - REQUEST_HEADER + 1
-            self._candidates.extend(o for o in self._scan(found[0]) if o >= low)
-        self.position = self._scanned
-        self.tape.drop(self._scanned - REQUEST_HEADER + 1)
-        return False
-
-    def _found(self, offset: int, seen: int) -> None:
-        """The stream makes sense again from `offset`, as the bytes up to `seen` show."""
+        search = self._search
+        found = search.step(self.dialects, self._finished)
+        if found is None:
+            self.position = search.position
+            return False
+        offset, seen = found
         self.floor = max(self.floor, self.tape.key_at(seen - 1))
-        self._gap(self._lost_at, offset)
+        self._gap(search.lost_at, offset, search.after_frame)
         self.searching = False
         self.position = offset
-        self._candidates.clear()
         self.tape.drop(offset)
+        return True
 
-    def _gap(self, start: int, end: int) -> None:
-        """Record a stretch that stays undecoded."""
-        if end > start:
-            self.undecoded += end - start
-            lost = self._lost
-            key = max(self.floor, lost.key)
-            self.out.append(Gap(start, end, lost.number, lost.file, lost.key, key))
+    def _gap(self, start: int, end: int, one_frame: bool = False) -> None:
+        """Record a stretch that stays undecoded, unless it can be told to be one frame."""
+        if end <= start:
+            return
+        lost = self._search.lost
+        gap = Gap(start, end, lost.number, lost.file, lost.key, max(self.floor, lost.key))
+        if one_frame and end - start >= self._header:
+            gap.hidden = self._hidden(start, end)
+        self.out.append(gap)
+
+    def _hidden(self, start: int, end: int) -> Hidden:
+        """The stretch as one frame."""
+        tape, at = self.tape, start + self._header
+        header = [tape.read(start + i, 1)[0] for i in range(self._header)]
+        o = _Open(start, 0, tape.absent(start), tape.packet(start))
+        o.end = end
+        o.buffer += bytes(self._header) + tape.read(at, end - at)[0]
+        return Hidden(self._close(o, end), tuple(b[0] if b else None for b in header))
 
 
 class RequestReader(Reader):
@@ -526,8 +431,7 @@ class ResponseReader(Reader):
     """The direction from worker to client, which needs to know what was asked.
 
     While in step its frames need no help. Where a header is hidden, the pairing may know how
-    long the next response is; out of step, a response is looked for where a packet begins, since
-    a worker only sends when it was asked and nothing else is under way.
+    long the next response is; out of step, it knows which sizes a response may have.
     """
 
     def __init__(self, owner: RpcConnection) -> None:
@@ -543,25 +447,3 @@ class ResponseReader(Reader):
         o.end = o.start + self._header + size
         o.need = 0
         return True
-
-    def _scan(self, span: LoadedSpan) -> list[int]:
-        start = self._scanned
-        first = span.piece(start)
-        stop = min(first + _PIECES, len(span.ends))
-        self._scanned = span.ends[stop - 1]
-        return [
-            offset
-            for k in range(first, stop)
-            if span.have[k] >= self._header and (offset := span.piece_start(k)) >= start
-        ]
-
-    def _accepts(self, offset: int) -> tuple[Verdict, int]:
-        header, more = self.tape.read(offset, self._header)
-        if len(header) < self._header:
-            wait = more and not self._finished
-            return (Verdict.WAIT if wait else Verdict.NO), offset + len(header)
-        if self.owner.blocked(self.tape.key_at(offset)):
-            return Verdict.WAIT, offset
-        size = int.from_bytes(header, "little")
-        credible = self.owner.credible_response(self.tape.key_at(offset), size)
-        return (Verdict.YES if credible else Verdict.NO), offset + self._header

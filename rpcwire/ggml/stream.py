@@ -12,22 +12,15 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from rpcwire.ggml.credible import CONVINCED, LOOK_AHEAD, frame_points
-from rpcwire.ggml.dialect import DialectTracker
+from rpcwire.ggml.dialect import DialectTracker, Expected
 from rpcwire.ggml.fields import fill
 from rpcwire.ggml.frame import DOWN, UP, Frame
-from rpcwire.ggml.framing import (
-    CONTENT_LIMIT,
-    HEAD_LIMIT,
-    SYNC_ID,
-    Gap,
-    Raw,
-    RequestReader,
-    ResponseReader,
-)
-from rpcwire.ggml.pairing import MOST_WAITING, Pairing
+from rpcwire.ggml.framing import RequestReader, ResponseReader
+from rpcwire.ggml.pairing import Pairing
+from rpcwire.ggml.raw import CONTENT_LIMIT, HEAD_LIMIT, SYNC_ID, Gap, Raw
+from rpcwire.ggml.recognise import Recogniser
+from rpcwire.ggml.repair import hidden_request, hidden_response
 from rpcwire.ggml.versions import (
-    DIALECTS,
     HELLO_ID,
     RDMA_READY,
     RDMA_SYNC,
@@ -35,21 +28,18 @@ from rpcwire.ggml.versions import (
     RESPONSE_HEADER,
     Dialect,
     Shape,
-    with_hello,
 )
 
 if TYPE_CHECKING:
+    from rpcwire.ggml.tape import Packet
     from rpcwire.tcp.span import Span
 
 #: Stream bytes of the other direction kept while it is not known which side is the client, and
 #: while requests are out of step.
 MOST_HELD = 4 << 20
 UNKNOWN = "UNKNOWN"
-_VERSION_SIZE = 3
 HELLO_NAME = "HELLO"
-#: Payload bytes of the answers to HELLO.
-HELLO_ANSWERS = frozenset(d.shapes[HELLO_ID].response for d in with_hello())
-
+_ANY: Expected = frozenset((-1,))
 
 Endpoint = tuple[str, int]
 
@@ -109,7 +99,9 @@ class RpcConnection:
         self._sync: list[int | None] = [None, None]
         self._total = [0, 0]
         self._probing = [not captured for captured in tcp.start_captured]
+        self._recogniser = Recogniser(self._up, self._down, self._probing, self.client_side)
         self._finished = False
+        self._computing = False  # a graph was sent
         self._hello_alone = False  # only the worker's side was captured, from its start
         for reader, probing in zip(self._up, self._probing, strict=True):
             if probing:
@@ -252,98 +244,33 @@ class RpcConnection:
             self._decide()
         if self.state is not State.RPC:
             if any(self._total):
-                self.state = State.OTHER
-                self._up, self._down = [], []
+                self._reject()
             return []
         self._up[self.client_side].finish()
         self._down[1 - self.client_side].finish()
         self._merge()
         # Responses that are left wait for requests that are not at hand.
         self._register(None)
-        for raw in self._pairing.gap():
-            self._orphan(raw, raw.key)
+        for response, request in self._pairing.settle():
+            self._join(response, request, response.key)
         return self._release()
 
     # -- is it ggml RPC? -------------------------------------------------------------------
 
     def _decide(self) -> None:
-        """Recognise the client's first requests, on either side unless the initiator is known."""
-        sides = (self.client_side,) if self.client_side >= 0 else (0, 1)
-        found: list[tuple[int, int]] = []
-        rejected = 0
-        for side in sides:
-            verdict = self._probe(side)
-            if verdict is None:
-                rejected += 1
-            elif verdict >= 0:
-                found.append((verdict, side))
-        if found:
-            self._accept(min(found)[1])
-        elif rejected == len(sides):
-            self.state = State.OTHER
-            self._up, self._down = [], []
+        """Find out whether it is, with what is at hand."""
+        side = self._recogniser.decide(self._finished)
+        if side is None:
+            self._reject()
+        elif side >= 0:
+            self._accept(side)
         else:
             for reader in self._down:
                 reader.shorten(MOST_HELD)
 
-    def _probe(self, side: int) -> int | None:
-        """Key of the packet that shows requests on a side; -1: not yet; None: they are not."""
-        reader = self._up[side]
-        if self._probing[side]:
-            if self._finished:
-                reader.finish_search()
-            reader.run()
-            if not reader.searching and reader.tape.started:
-                return reader.floor
-            return self._hello_answered(side) if self._finished else -1
-        return self._probe_start(side)
-
-    def _probe_start(self, side: int) -> int | None:
-        """The same where the stream's first bytes are at hand."""
-        reader = self._up[side]
-        header, more = reader.tape.read(0, REQUEST_HEADER)
-        if len(header) < REQUEST_HEADER:
-            if not more and reader.tape.end:
-                self._probing[side] = True
-                reader.lose()
-                return self._probe(side)
-            return self._hello_answered(side) if self._finished else -1
-        size = int.from_bytes(header[1:], "little")
-        payload, _ = reader.tape.read(REQUEST_HEADER, min(size, HEAD_LIMIT))
-        points = frame_points(header[0], size, payload, tuple(DIALECTS.values()))
-        if points is None:
-            return None
-        key = reader.tape.key_at(REQUEST_HEADER - 1)
-        if header[0] == HELLO_ID or points >= CONVINCED - 1:
-            return key
-        seconded = self._seconded(side, header[0], size)
-        if seconded is None and not self._finished:
-            return -1 if reader.tape.end < LOOK_AHEAD else None
-        return None if seconded is False else key
-
-    def _hello_answered(self, side: int) -> int:
-        """Key of the answer to HELLO, where only the worker's side was captured; or -1."""
-        if self._probing[1 - side] or self._up[side].tape.captured:
-            return -1
-        tape = self._down[1 - side].tape
-        answer, _ = tape.read(0, RESPONSE_HEADER + _VERSION_SIZE)
-        size = int.from_bytes(answer[:RESPONSE_HEADER], "little")
-        if len(answer) < RESPONSE_HEADER + _VERSION_SIZE or size not in HELLO_ANSWERS:
-            return -1
-        return tape.key_at(RESPONSE_HEADER) if tuple(answer[RESPONSE_HEADER:]) >= (1, 0, 0) else -1
-
-    def _seconded(self, side: int, command: int, size: int) -> bool | None:
-        """Whether the answer to a first request, or the next request, fits it; None: not there."""
-        answer, _ = self._down[1 - side].tape.read(0, RESPONSE_HEADER)
-        shapes = [d.shapes[command] for d in DIALECTS.values() if command in d.shapes]
-        if len(answer) == RESPONSE_HEADER:
-            return int.from_bytes(answer, "little") in {s.response for s in shapes}
-        at = REQUEST_HEADER + size
-        header, _ = self._up[side].tape.read(at, REQUEST_HEADER)
-        if len(header) < REQUEST_HEADER:
-            return None
-        size = int.from_bytes(header[1:], "little")
-        return frame_points(header[0], size, b"", tuple(DIALECTS.values())) is not None
+    def _reject(self) -> None:
+        self.state = State.OTHER
+        self._up, self._down = [], []
 
     def _accept(self, side: int) -> None:
         """`side` is a ggml RPC client."""
@@ -381,11 +308,11 @@ class RpcConnection:
         self._register(key)
         return self._pairing.next_size(key)
 
-    def credible_response(self, key: int, size: int) -> bool:
-        """Whether a response of `size` payload bytes can begin at `key`."""
+    def credible_response(self, packet: Packet, size: int) -> bool:
+        """Whether a response of `size` payload bytes can begin with a packet."""
         self._merge()
-        self._register(key)
-        return self._pairing.last_takes(key, size)
+        self._register(packet.key)
+        return self._pairing.last_takes(packet.key, packet.time_ns, size)
 
     def _merge(self) -> None:
         """Take the frames of both directions in the order of their packets."""
@@ -397,10 +324,10 @@ class RpcConnection:
                 break
             out.popleft()
             self._register(first)
-            if isinstance(event, Gap):
-                self._gap(DOWN, event)
-            else:
+            if isinstance(event, Raw):
                 self._respond(event)
+            else:
+                self._mend_response(event)
 
     def _register(self, key: int | None) -> None:
         """Take in the requests that were complete at `key` (None: all)."""
@@ -411,19 +338,38 @@ class RpcConnection:
             if key is not None and last > key:
                 break
             out.popleft()
-            if isinstance(event, Gap):
-                self._gap(UP, event)
-                self._barrier = max(self._barrier, event.key)
-            else:
+            if isinstance(event, Raw):
                 self._request(event)
+            else:
+                self._mend_request(event)
+
+    def _mend_request(self, gap: Gap) -> None:
+        """Take a gap as the request that it must be, or as a gap."""
+        hidden, candidates = gap.hidden, self.tracker.candidates
+        if hidden is not None:
+            raw = hidden_request(hidden, candidates, computing=self._computing)
+            if raw is not None:
+                self._request(raw)
+                return
+        self._gap(UP, gap)
+        self._barrier = max(self._barrier, gap.key)
+
+    def _mend_response(self, gap: Gap) -> None:
+        """Take a gap as the response that it must be, or as a gap."""
+        raw = None if gap.hidden is None else hidden_response(gap.hidden)
+        if raw is not None:
+            size = raw.frame.size - RESPONSE_HEADER
+            if self._pairing.takes(raw.frame.time_ns, size):
+                self._respond(raw)
+                return
+        self._gap(DOWN, gap)
 
     def _gap(self, direction: int, gap: Gap) -> None:
         self.undecoded[direction] += gap.end - gap.start
         self.gap_count[direction] += 1
         if len(self.gaps) < 10:
             self.gaps.append((direction, gap))
-        for raw in self._pairing.gap():
-            self._orphan(raw, gap.key)
+        self._pairing.loose = True
 
     def _request(self, raw: Raw) -> None:
         """Understand a request."""
@@ -455,23 +401,19 @@ class RpcConnection:
         fill(frame, shape, dialect, payload, size)
         if command == HELLO_ID:
             self._caps[UP] = any(payload)
-        if tracker.only is not None and shape.name not in tracker.answered:
-            if not shape.answered:
-                self._pairing.recent.append(raw)
-                return
-            at = shape.size_at
-            if shape.response >= 0:
-                sizes = shape.sizes
-            elif len(payload) >= at + 8:
-                sizes = frozenset((int.from_bytes(payload[at : at + 8], "little"),))
-            else:
-                sizes = frozenset((-1,))
-            sure = True
-        else:
+        self._computing |= shape.is_graph
+        pairing = self._pairing
+        if tracker.only is None or shape.name in tracker.answered:
             sizes, sure = tracker.expected(command, shape, payload)
-        waiting = self._pairing.request(raw, sizes, sure)
-        if waiting is not None:
-            self._pair(waiting, raw)
+        elif shape.answered:
+            sizes, sure = _sizes(shape, payload), True
+        elif not pairing.waiting:
+            pairing.unanswerable(raw)
+            return
+        else:
+            sizes, sure = frozenset(), False
+        for response, request in pairing.request(raw, sizes, sure):
+            self._join(response, request, raw.key)
 
     def _respond(self, raw: Raw) -> None:
         """Understand a response."""
@@ -481,16 +423,17 @@ class RpcConnection:
             self._ready.append(raw)
             return
         raw.key = max(raw.key, self._barrier)
-        pairing = self._pairing
-        before = len(pairing.waiting)
-        request = pairing.response(raw)
-        if request is not None:
+        found = self._pairing.response(raw)
+        if found is not None:
+            self._join(*found, raw.key)
+
+    def _join(self, raw: Raw, request: Raw | None, key: int) -> None:
+        """A response's request is known, or (None) that it has none, since `key`."""
+        if request is None:
+            self._orphan(raw, key)
+        else:
             self._pair(raw, request)
-        elif len(pairing.waiting) == before:
-            self._orphan(raw, raw.key)
-        elif before >= MOST_WAITING:
-            self._orphan(pairing.waiting.popleft(), raw.key)
-            pairing.orphans += 1
+            raw.key = max(raw.key, key)
 
     def _pair(self, raw: Raw, request: Raw) -> None:
         frame, asked = raw.frame, request.frame
@@ -531,6 +474,16 @@ class RpcConnection:
             frame_bytes[frame.direction] += frame.bytes
             frames.append(frame)
         return frames
+
+
+def _sizes(shape: Shape, payload: bytes) -> Expected:
+    """Payload bytes that the response to an answered request has; {-1}: any."""
+    if shape.response >= 0:
+        return shape.sizes
+    at = shape.size_at
+    if len(payload) < at + 8:
+        return _ANY
+    return frozenset((int.from_bytes(payload[at : at + 8], "little"),))
 
 
 def _in_order(raw: Raw) -> tuple[int, int, int, int]:

@@ -48,7 +48,9 @@ def cut_at(conversation: Conversation, cuts: tuple[list[int], list[int]]) -> Con
             at += piece.length
         bounds = sorted({c % (len(whole) or 1) for c in cuts[side]} | {0, len(whole)} | turns)
         for a, b in itertools.pairwise(bounds):
-            result.sides[side].append(Piece(whole[a:b], b - a, numbers[b - 1]))
+            result.sides[side].append(
+                Piece(whole[a:b], b - a, numbers[b - 1], numbers[b - 1] * 1000)
+            )
     return result
 
 
@@ -117,11 +119,13 @@ def holed(conversation: Conversation, gone: set[int], snap: int | None = None) -
         pieces = conversation.sides[side]
         for k, piece in enumerate(pieces):
             if i in gone:
-                later = pieces[min(k + 1, len(pieces) - 1)].number
-                result.sides[side].append(Piece(b"", piece.length, later, lost=True))
+                later = pieces[min(k + 1, len(pieces) - 1)]
+                result.sides[side].append(
+                    Piece(b"", piece.length, later.number, later.time_ns, lost=True)
+                )
             else:
                 data = piece.data if snap is None else piece.data[:snap]
-                result.sides[side].append(Piece(data, piece.length, piece.number))
+                result.sides[side].append(Piece(data, piece.length, piece.number, piece.time_ns))
             i += 1
     return result
 
@@ -175,28 +179,45 @@ def test_hole_within_a_payload_costs_a_count() -> None:
     assert [f.missing for f in frames if f.missing] == [talk.sides[0][big].length]
 
 
-def test_hidden_header_is_counted_and_named() -> None:
+def without(conversation: Conversation, first: int, last: int) -> Conversation:
+    """The pieces that hold the request stream's bytes [first, last) never arrive."""
+    at = 0
+    gone = set()
+    for i, piece in enumerate(conversation.sides[0]):
+        if at < last and at + piece.length > first:
+            gone.add(i)
+        at += piece.length
+    return holed(conversation, gone)
+
+
+def test_hidden_header_is_told_from_length_and_payload() -> None:
     conversation = max(capture("v7.0-llama-server"), key=lambda c: c.length(0))
     whole = decode(conversation)[1]
     requests = [f for f in whole if f.direction == 0]
-    victim = requests[len(requests) // 2]
-    pieces = conversation.sides[0]
-    at = 0
-    gone = set()
-    for i, piece in enumerate(pieces):
-        if at <= victim.offset < at + piece.length:
-            gone.add(i)
-        at += piece.length
-    broken = holed(conversation, gone)
+    for victim in requests[len(requests) // 2 :][:8]:
+        broken = without(conversation, victim.offset, victim.offset + 1)
+        connection, frames = decode(broken)
+        check_books(connection, broken, frames)
+        assert connection.undecoded_bytes == 0
+        told = [(f.direction, f.offset, f.command, f.size) for f in frames]
+        expected = [(f.direction, f.offset, f.command, f.size) for f in whole]
+        assert sorted(told) == sorted(expected)
+
+
+def test_hidden_headers_are_counted_and_named() -> None:
+    conversation = max(capture("v7.0-llama-server"), key=lambda c: c.length(0))
+    whole = decode(conversation)[1]
+    requests = [f for f in whole if f.direction == 0]
+    first, second = requests[len(requests) // 2 :][:2]
+    broken = without(conversation, first.offset, second.offset + 1)
     connection, frames = decode(broken)
     check_books(connection, broken, frames)
-    assert 0 < connection.undecoded[0] <= 2 * victim.size + 1000
-    assert connection.undecoded[1] == 0
+    assert connection.undecoded == [first.size + second.size, 0]
     assert len(frames) >= len(whole) - 4
     (note,) = [n for n in connection.notes if "could not be decoded" in n]
-    assert f"offset {victim.offset:,}" in note
+    assert f"offset {first.offset:,}" in note
     lost = {f.offset for f in requests} - {f.offset for f in frames if f.direction == 0}
-    assert victim.offset in lost
+    assert lost == {first.offset, second.offset}
 
 
 def test_hidden_response_header_costs_nothing() -> None:
