@@ -14,6 +14,7 @@ from rpcwire.predict.shape import Context, Shape, input_sizes, kv_cells, rotatio
 #: Families whose graphs, block by block, were compared with recorded runs, per build.
 LISTED = {
     "b11434": frozenset({"llama", "qwen3", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
+    "b10688": frozenset({"llama", "qwen3moe", "qwen35"}),
     "0.3.30": frozenset({"llama", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
     "0.3.25": frozenset({"llama", "qwen3moe", "qwen35", "gemma3", "gpt-oss"}),
     "0.3.19": frozenset({"llama", "qwen3moe", "gemma3", "gpt-oss"}),
