@@ -441,7 +441,7 @@ class ResponseReader(Reader):
         if self.owner.blocked(span.key[k]):
             self.paused = True
             return False
-        size = self.owner.expected_response(span.key[k])
+        size = self.owner.expected_response(span.key[k], span.ends[k] - o.start)
         if size is None:
             return False
         o.end = o.start + self._header + size

@@ -102,15 +102,35 @@ class Pairing:
         self.waiting.clear()
         return waited
 
-    def next_size(self, key: int) -> int | None:
-        """Payload bytes of the response that must come next, where that is certain."""
-        if self.loose or not self.open:
-            return None
-        entry = self.open[0]
-        if not entry.sure or entry.raw.last > key or len(entry.sizes) != 1:
-            return None
-        (size,) = entry.sizes
-        return size if size >= 0 else None
+    def next_size(self, key: int, acknowledged: int | None) -> int | None:
+        """Payload bytes of the response that must come next, where that is certain.
+
+        Args:
+            key: of the packet with its first byte.
+            acknowledged: where no response was captured, bytes up to which the client confirmed
+                the stream next: the end of a response.
+        """
+        while self.open and not self.loose and self.open[0].raw.last <= key:
+            entry = self.open[0]
+            if not entry.sure:  # later requests may have told the dialect
+                raw = entry.raw
+                shape = self._tracker.best.shapes.get(raw.command)
+                if shape is not None:
+                    entry.sizes, entry.sure = self._tracker.expected(
+                        raw.command, shape, raw.payload
+                    )
+                if not entry.sure and 0 in entry.sizes and acknowledged is not None:
+                    answered = acknowledged == RESPONSE_HEADER
+                    self._learn(entry, 0 if answered else None)
+                    entry.sizes, entry.sure = frozenset((0,) if answered else ()), answered
+                if not entry.sizes:
+                    self.recent.append(self.open.popleft().raw)
+                    continue
+            if not entry.sure or len(entry.sizes) != 1:
+                return None
+            (size,) = entry.sizes
+            return size if size >= 0 else None
+        return None
 
     def last_takes(self, key: int, time_ns: int, size: int) -> bool:
         """Whether the last open request before a packet can have a response of this size."""

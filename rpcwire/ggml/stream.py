@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from rpcwire.ggml.dialect import DialectTracker, Expected
 from rpcwire.ggml.fields import fill
 from rpcwire.ggml.frame import DOWN, UP, Frame
-from rpcwire.ggml.framing import RequestReader, ResponseReader
+from rpcwire.ggml.framing import FIRST_RESPONSES, RequestReader, ResponseReader
 from rpcwire.ggml.pairing import Pairing
 from rpcwire.ggml.raw import CONTENT_LIMIT, HEAD_LIMIT, SYNC_ID, Gap, Raw
 from rpcwire.ggml.recognise import Recogniser
@@ -102,6 +102,7 @@ class RpcConnection:
         self._recogniser = Recogniser(self._up, self._down, self._probing, self.client_side)
         self._finished = False
         self._computing = False  # a graph was sent
+        self._joining = False  # whether responses are in step is not known before the first
         self._hello_alone = False  # only the worker's side was captured, from its start
         for reader, probing in zip(self._up, self._probing, strict=True):
             if probing:
@@ -227,7 +228,7 @@ class RpcConnection:
             self._decide()
         if self.state is State.RPC:
             self._up[self.client_side].run()
-            self._down[1 - self.client_side].run()
+            self._run_down()
             self._merge()
         for reader in (*self._up, *self._down):
             reader.tape.own()
@@ -247,6 +248,7 @@ class RpcConnection:
                 self._reject()
             return []
         self._up[self.client_side].finish()
+        self._run_down()
         self._down[1 - self.client_side].finish()
         self._merge()
         # Responses that are left wait for requests that are not at hand.
@@ -278,9 +280,11 @@ class RpcConnection:
         self.client_side = side
         up, down = self._up[side], self._down[1 - side]
         header, _ = up.tape.read(0, 1)
-        if self._probing[side] or self._probing[1 - side] or not header:
+        self._joining = self._probing[1 - side] and not self._probing[side] and bool(header)
+        if self._probing[side] or not header or (self._probing[1 - side] and not self._joining):
             self._pairing.loose = True
-        if self._probing[1 - side] or (self._probing[side] and up.tape.captured):
+        late = self._probing[1 - side] and not self._joining
+        if late or (self._probing[side] and up.tape.captured):
             down.lose()
         if not self._probing[side] and header:
             self.tracker.begin(hello=header[0] == HELLO_ID)
@@ -288,6 +292,20 @@ class RpcConnection:
         self._hello_alone = not up.tape.captured
         for other in (self._up[1 - side], self._down[side]):
             other.tape.spans.clear()
+
+    def _run_down(self) -> None:
+        """Cut the responses that are at hand."""
+        down = self._down[1 - self.client_side]
+        if self._joining and down.tape.started:
+            # The worker's SYN was not captured. If its first bytes were not either, what the
+            # client acknowledged says where they are; else they must look like an answer.
+            self._joining = False
+            header, _ = down.tape.read(0, RESPONSE_HEADER)
+            size = int.from_bytes(header, "little")
+            if header and (len(header) < RESPONSE_HEADER or size not in FIRST_RESPONSES):
+                self._pairing.loose = True
+                down.lose()
+        down.run()
 
     # -- both directions in order ----------------------------------------------------------
 
@@ -302,11 +320,17 @@ class RpcConnection:
             and down.tape.end - down.position < MOST_HELD
         )
 
-    def expected_response(self, key: int) -> int | None:
-        """Payload bytes of the response that comes next at `key`, where that is certain."""
+    def expected_response(self, key: int, proved: int) -> int | None:
+        """Payload bytes of the response that comes next at `key`, where that is certain.
+
+        Args:
+            key: of the packet with its first byte.
+            proved: bytes from there to the next place up to which something proved the stream.
+        """
         self._merge()
         self._register(key)
-        return self._pairing.next_size(key)
+        captured = self._down[1 - self.client_side].tape.captured
+        return self._pairing.next_size(key, None if captured else proved)
 
     def credible_response(self, packet: Packet, size: int) -> bool:
         """Whether a response of `size` payload bytes can begin with a packet."""
