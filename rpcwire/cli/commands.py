@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("rpcwire.cli.record", "capture around a run"),
     "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
+    "probe": ("rpcwire.cli.probe", "measure a worker's link and memory"),
 }
 
 _OVERVIEW = """\
