@@ -315,6 +315,8 @@ class Client:
         if first:
             p.state_before, self._state = self._state, None
             p.restored_before, self._restored = self._restored, False
+            if self._queries:  # they are a part of preparing the batch
+                p.start_ns = min(p.start_ns, self._queries[0].time_ns)
         for f in self._queries:
             f.pass_id = p.id
             p.group.add(f)

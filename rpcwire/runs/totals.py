@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rpcwire.ggml.frame import UP
 from rpcwire.runs.distribution import Distribution
@@ -101,16 +101,6 @@ class _Account:
         self.submitted_ns = 0  #: end of a graph that was not waited for yet
 
 
-class _Key(NamedTuple):
-    """What a frame is counted under; `tokens`: it counts per generated token."""
-
-    phase: str
-    role: str
-    command: str
-    connection_id: int
-    tokens: bool
-
-
 class Totals:
     """Counts frames as they are released: once each, when phase and role are known.
 
@@ -124,6 +114,7 @@ class Totals:
         self.phases: dict[str, PhaseTotals] = {p: PhaseTotals() for p in PHASES}
         self.workers: dict[tuple[str, int], WorkerTimes] = {}
         self.generation_trips = 0
+        #: by phase, role, command, connection id, and whether it counts per generated token
         self._tallies: dict[tuple[str, str, str, int, bool], Tally] = {}
         self._responses: dict[str, Distribution] = {}
         self._accounts: dict[RpcConnection, _Account] = {}
@@ -220,7 +211,8 @@ class Totals:
 
     def by_phase(self) -> dict[str, Tally]:
         """Bytes and frames of each phase, in the order of the words."""
-        return {p: self._sum(phase=p) for p in PHASES}
+        found = self._by(0)
+        return {p: found.get(p) or Tally() for p in PHASES}
 
     def by_role(self, tokens: bool = False) -> dict[str, Tally]:
         """Bytes and frames of each role that occurs, in the order of the words.
@@ -228,30 +220,31 @@ class Totals:
         Args:
             tokens: only what counts per generated token.
         """
-        only = {"tokens": True} if tokens else {}
-        sums = {r: self._sum(role=r, **only) for r in ROLES}
-        return {r: t for r, t in sums.items() if t.frames}
+        found = self._by(1, tokens)
+        return {r: found[r] for r in ROLES if r in found}
 
     def by_command(self) -> dict[str, CommandTotals]:
         """Frames and response times of each command that occurs, in order of appearance."""
-        names = dict.fromkeys(key[2] for key in self._tallies)
         return {
-            c: CommandTotals(self._sum(command=c), self._responses.get(c) or Distribution())
-            for c in names
+            c: CommandTotals(tally, self._responses.get(c) or Distribution())
+            for c, tally in self._by(2).items()
         }
 
     def by_connection(self) -> dict[int, Tally]:
         """Bytes and frames of each connection, by its id."""
-        ids = dict.fromkeys(key[3] for key in self._tallies)
-        return {i: self._sum(connection_id=i) for i in ids}
+        return self._by(3)
 
-    def _sum(self, **wanted: object) -> Tally:
-        total = Tally()
+    def _by(self, column: int, tokens: bool = False) -> dict[Any, Tally]:
+        """Sums by one column of the keys: phase, role, command or connection id."""
+        sums: dict[Any, Tally] = {}
         for key, tally in self._tallies.items():
-            named = _Key(*key)
-            if all(getattr(named, field) == value for field, value in wanted.items()):
-                total.plus(tally)
-        return total
+            if tokens and not key[4]:
+                continue
+            total = sums.get(key[column])
+            if total is None:
+                total = sums[key[column]] = Tally()
+            total.plus(tally)
+        return sums
 
 
 def _span(frame: Frame) -> int:
