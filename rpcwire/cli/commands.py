@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
     "probe": ("rpcwire.cli.probe", "measure a worker's link and memory"),
+    "wireshark": ("rpcwire.cli.wireshark", "print or install the Wireshark dissector"),
 }
 
 _OVERVIEW = """\

@@ -21,6 +21,8 @@ from rpcwire.ggml.versions import (
 from rpcwire.runs.client import _ROLE as ROLE_OF_COMMAND
 from rpcwire.wireshark.luatext import Raw, lua
 
+#: Ops whose suffix the results of others bear, too: whatever writes into a view of its source.
+_SHARED = frozenset({"VIEW", "CPY"})
 _SLACK = timedelta(days=30)  #: between ggml and llama.cpp, and for dates known to the month
 _END = date(9999, 1, 1)
 
@@ -49,7 +51,7 @@ def tables() -> str:
         "-- op names by number, oldest build first; number 0 comes first",
         _list("OPS", [lua(table.names) for table in OP_TABLES]),
         "-- how ggml names the results of some ops",
-        _table("SUFFIXES", {k.decode(): v for k, v in SUFFIXES.items()}),
+        _table("SUFFIXES", {k: v for k, v in _suffixes().items() if v not in _SHARED}),
         "-- roles that a command alone tells",
         _table("ROLES", ROLE_OF_COMMAND),
         "-- tensor records",
@@ -63,6 +65,10 @@ def tables() -> str:
         _list("TENSOR_FIELDS", [lua(f) for f in _tensor_fields()]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _suffixes() -> dict[str, str]:
+    return {suffix.decode().strip(" ()"): op for suffix, op in SUFFIXES.items()}
 
 
 def _table(name: str, value: object) -> str:
@@ -155,7 +161,7 @@ def _op_tables(dialect: Dialect) -> tuple[int, int]:
 
 
 def _payload_fields() -> list[list[object]]:
-    """[name, width, hex, title] of each distinct payload field, records aside."""
+    """[name, width, hex, doc] of each distinct payload field, records aside."""
     found: dict[str, list[object]] = {}
     for dialect in DIALECTS.values():
         for command in dialect.commands.values():
@@ -166,8 +172,8 @@ def _payload_fields() -> list[list[object]]:
                         width = 0
                     elif field.count != 1:
                         width = _KINDS[field.format]
-                    title = field.doc or field.name
-                    found.setdefault(field.name, [field.name, width, field.name in _HEX, title])
+                    row = [field.name, width, field.name in _HEX, field.doc]
+                    found.setdefault(field.name, row)
     return list(found.values())
 
 

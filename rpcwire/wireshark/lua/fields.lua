@@ -17,10 +17,11 @@ end
 
 local INTEGERS = {[1] = ProtoField.uint8, [4] = ProtoField.uint32, [8] = ProtoField.uint64}
 
-local function make_field(abbr, title, width, hex, signed)
-  if width == 0 then return ProtoField.bytes(abbr, title) end
-  if signed then return ProtoField.int32(abbr, title, base.DEC) end
-  return INTEGERS[width](abbr, title, hex and base.HEX or base.DEC)
+local function make_field(abbr, title, width, hex, signed, doc)
+  if doc == "" then doc = nil end
+  if width == 0 then return ProtoField.bytes(abbr, title, base.NONE, doc) end
+  if signed then return ProtoField.int32(abbr, title, base.DEC, nil, nil, doc) end
+  return INTEGERS[width](abbr, title, hex and base.HEX or base.DEC, nil, nil, doc)
 end
 
 local function f(name) return "ggml_rpc." .. name end
@@ -55,7 +56,7 @@ declare(F, "undecoded", ProtoField.bytes(f"undecoded", "Not decoded"))
 declare(F, "missing", ProtoField.uint64(f"missing", "Bytes not captured", base.DEC))
 
 for _, row in ipairs(PAYLOAD_FIELDS) do
-  declare(P, row[1], make_field(f(row[1]), row[4], row[2], row[3], false))
+  declare(P, row[1], make_field(f(row[1]), row[1], row[2], row[3], false, row[4]))
 end
 
 local TYPE_NAMES, TYPE_BLOCK, TYPE_SIZE = {}, {}, {}

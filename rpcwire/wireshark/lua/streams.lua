@@ -43,7 +43,8 @@ local function new_stream(id)
     recent = {},          -- requests that need no response
     loose = false,        -- pairing has to look at sizes
     graphs = {},          -- device -> its last graphs, newest first
-    ops = nil,            -- op tables that agree with the graphs
+    ops = nil,            -- op tables that agree with the graphs,
+    hints = {},           -- and what names say of op numbers
     caps = {false, false},
   }
   streams[id] = st
@@ -89,37 +90,38 @@ local function shape_of(st, cmd, size, s, from)
   return known, false
 end
 
--- Op tables that agree with the names of a graph's tensors; the version bounds them.
-local function agreeing(st, s, first, tensors, layout)
-  local low, high = st.candidates[1].ops[1], st.candidates[1].ops[2]
-  for _, d in ipairs(st.candidates) do
-    if d.ops[1] < low then low = d.ops[1] end
-    if d.ops[2] > high then high = d.ops[2] end
-  end
-  local hints = {}
-  for i = 0, math.min(tensors, 512) - 1 do
-    local at = first + i * layout.size
-    if #s < at + layout.size then break end
-    local op = u32(s, at + layout.at.op)
-    if op > 0 and not hints[op] then
-      local suffix = text_of(s, at + layout.at.name):match(" %([a-z]+%)$")
-      hints[op] = suffix and SUFFIXES[suffix]
+-- Op tables from number `low` to `high` that agree with what names have told.
+local function agreeing(hints, low, high)
+  local found = {}
+  for i = low, high do
+    local good = true
+    for op, name in pairs(hints) do
+      if OPS[i][op + 1] ~= name then good = false end
     end
+    if good then found[#found + 1] = OPS[i] end
   end
-  local function filter(from, to)
-    local found = {}
-    for i = from, to do
-      local good = true
-      for op, name in pairs(hints) do
-        if OPS[i][op + 1] ~= name then good = false end
-      end
-      if good then found[#found + 1] = OPS[i] end
-    end
-    return found
-  end
-  local found = filter(low, high)
-  if #found == 0 and next(hints) then found = filter(1, #OPS) end
   return found
+end
+
+-- Learn from the names of a graph's tensors how its build numbers ops; the version bounds it.
+local function learn_ops(st, s, first, tensors, layout)
+  local fresh = not st.ops
+  for i = 0, math.min(tensors, 1024) - 1 do
+    local at = first + i * layout.size
+    local op = u32(s, at + layout.at.op)
+    if op > 0 and not st.hints[op] then
+      local suffix = text_of(s, at + layout.at.name):match(" %(([a-z]+)%)$")
+      st.hints[op] = SUFFIXES[suffix or ""]
+      fresh = fresh or st.hints[op] ~= nil
+    end
+  end
+  if not fresh then return end
+  local low, high = #OPS, 1
+  for _, d in ipairs(st.candidates) do
+    low, high = math.min(low, d.ops[1]), math.max(high, d.ops[2])
+  end
+  st.ops = agreeing(st.hints, low, high)
+  if #st.ops == 0 then st.ops = agreeing(st.hints, 1, #OPS) end
 end
 
 -- The name of an op number, where all tables that come into question agree on it.
@@ -141,9 +143,7 @@ local function take_graph(st, msg, payload_at)
   local nodes, tensors, first = graph_counts(s, payload_at, msg.size, shape)
   msg.nodes, msg.tensors, msg.records_at = nodes, tensors, first
   if not nodes or #s < payload_at + msg.size then return end
-  if tensors > 0 and not st.ops then
-    st.ops = agreeing(st, s, first, tensors, shape.layout)
-  end
+  if not st.ops or #st.ops > 1 then learn_ops(st, s, first, tensors, shape.layout) end
   local device = shape.device_at == 0 and u32(s, payload_at) or 0
   local last = st.graphs[device]
   if not last then
