@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcwire.output.diagnose_text import finding_lines
 from rpcwire.output.model_text import model_section
 from rpcwire.output.summary import summary
 from rpcwire.output.terminal import Style, paragraph, printable, table
@@ -44,6 +45,9 @@ def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
     if analysis.model is not None:
         parts.append(model_section(analysis, analysis.model, style))
     parts.append(_capture(analysis, style, verbose))
+    worst = finding_lines(analysis.findings, style)
+    if worst:
+        parts.append("\n".join([style.bold("FINDINGS"), *worst]))
     return "\n\n".join(p for p in parts if p)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rpcwire.findings.finding import SEVERITIES, TOKEN, Finding, worst
-from rpcwire.output.terminal import Style, paragraph, printable
+from rpcwire.output.terminal import WIDTH, Style, paragraph, printable
 from rpcwire.output.units import bytes_text, ms_text, number_text, plural
 
 if TYPE_CHECKING:
@@ -77,7 +77,12 @@ def _summary(diagnosis: Diagnosis) -> list[str]:
 
 def _finding(finding: Finding, style: Style, *, figures: bool, remedy: bool) -> str:
     mark = {"problem": style.warn, "warning": style.bold, "info": style.dim}[finding.severity]
-    lines = [mark(f"{finding.severity.upper()}  {finding.id}") + _cost(finding)]
+    head, cost = f"{finding.severity.upper()}  {finding.id}", _cost(finding)
+    lines = [mark(head)]
+    if cost and len(head) + 2 + len(cost) <= WIDTH:
+        lines[0] += "  " + cost
+    elif cost:
+        lines.append(paragraph(cost, "  "))
     lines.append(paragraph(printable(finding.title[:1].upper() + finding.title[1:] + "."), "  "))
     if figures and finding.frames:
         numbers = ", ".join(f"{n:,}" for n in finding.frames[:_MOST_FRAMES])
@@ -99,7 +104,7 @@ def _cost(finding: Finding) -> str:
         parts.append(f"{number_text(cost.round_trips_per_token)} round trips")
     if not parts:
         return ""
-    text = f"  {', '.join(parts)} per {'token' if cost.per == TOKEN else cost.per}"
+    text = f"{', '.join(parts)} per {'token' if cost.per == TOKEN else cost.per}"
     if finding.share is not None:
         text += f", {finding.share:.0%}"
     return text
