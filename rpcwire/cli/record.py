@@ -80,7 +80,7 @@ class RingSize(click.ParamType[tuple[int, int]]):
     "buffer_mib",
     type=click.IntRange(1, 2047),
     metavar="MIB",
-    help="Capture buffer of the kernel in MiB (default 128).",
+    help="Capture buffer of the kernel in MiB (default 256).",
 )
 @click.argument("command_line", metavar="[-- COMMAND ARGS...]", nargs=-1)
 def command(  # noqa: PLR0917 - one an option
@@ -111,10 +111,11 @@ def command(  # noqa: PLR0917 - one an option
         raise UsageError("--duration and COMMAND exclude each other: COMMAND's end is the end")
     endpoints = rpc_endpoints(command_line)
     chosen = frozenset().union(*ports) if ports else {e.port for e in endpoints}
+    where = tuple(interfaces or interfaces_to(endpoints))
     plan = Plan(
         path=Path(output),
-        interfaces=tuple(interfaces or interfaces_to(endpoints)),
-        filter=capture_filter(_ranges(sorted(chosen))),
+        interfaces=where,
+        filter=capture_filter(_ranges(sorted(chosen)), where),
         full=not slim,
         duration_s=duration,
         command=command_line,

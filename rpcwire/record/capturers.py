@@ -11,20 +11,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Thread
 from typing import IO
 
 from rpcwire.errors import RpcwireError
 from rpcwire.record.capturefile import Counters
+from rpcwire.record.interfaces import counts_twice
 
 #: Kernel buffer: a load over loopback comes at several GB/s.
-BUFFER_MIB = 128
+BUFFER_MIB = 256
 _START_S = 15.0
 _STOP_S = 10.0
 _MOST_LINES = 200
-_LOOPBACK = re.compile(r"^(lo\d*|loopback.*)$", re.IGNORECASE)
 
 
 class CapturerError(RpcwireError):
@@ -59,11 +59,6 @@ class Capturer:
     settle_s: float
     several: bool
     program: str
-
-
-def is_loopback_name(interface: str) -> bool:
-    """Whether an interface is the loopback, by its name."""
-    return bool(_LOOPBACK.match(interface))
 
 
 def available() -> list[Capturer]:
@@ -220,15 +215,22 @@ class Capture:
                     self._on |= self.capturer.on in line
 
 
-def really_lost(counters: Counters, interfaces: Sequence[str]) -> Counters:
-    """Counters without the double count of Linux's loopback, where a packet passes twice."""
-    if sys.platform != "linux" or not all(is_loopback_name(i) for i in interfaces):
-        return counters
+def really_lost(counters: Counters, captured: int, job: Job) -> Counters:
+    """Counters that mean packets: as they are, or halved where each packet is counted twice.
 
-    def half(value: int | None) -> int | None:
-        return None if value is None else (value + 1) // 2
+    Args:
+        counters: as the capturer tells them; what it calls received differs between capturers.
+        captured: packets in the capture.
+        job: what was captured.
+    """
+    twice = 2 if counts_twice(job.interfaces, job.filter) else 1
 
-    return Counters(half(counters.received), half(counters.dropped), half(counters.os_dropped))
+    def real(value: int | None) -> int | None:
+        return None if value is None else -(-value // twice)
+
+    lost = real(counters.os_dropped), real(counters.dropped)
+    received = captured + sum(n or 0 for n in lost)
+    return Counters(None if lost == (None, None) else received, lost[1], lost[0])
 
 
 def start(job: Job, give_up: Callable[[], bool] = lambda: False) -> Capture:

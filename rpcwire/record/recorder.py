@@ -23,6 +23,7 @@ from rpcwire.record.about import About, describe, timestamp
 from rpcwire.record.capturefile import CaptureFile, Counters
 from rpcwire.record.capturers import BUFFER_MIB, Capture, Job, really_lost, start
 from rpcwire.record.files import BlockFile, Ring
+from rpcwire.record.interfaces import counts_twice
 from rpcwire.record.live import Pulse
 from rpcwire.record.spool import Spool, widen_pipe
 
@@ -340,10 +341,10 @@ class Recorder:
         health = target.core.health
         if counters is None:
             counters = _sum(health.interfaces)
-        real = really_lost(counters, self._plan.interfaces)
+        real = really_lost(counters, health.packets, capture.job)
         remarks = [f"end: {timestamp()}"]
         dropped = (counters.dropped or 0) + (counters.os_dropped or 0)
-        if dropped and real != counters:
+        if dropped and counts_twice(capture.job.interfaces, capture.job.filter):
             remarks.append(f"dropped as counted: {dropped:,}; loopback counts each packet twice")
         if result.error:
             remarks.append(result.error)

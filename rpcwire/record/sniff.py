@@ -13,6 +13,7 @@ from typing import Any
 from rpcwire.capture.writer import PcapWriter
 
 _POLL_S = 0.2
+_ETHERNET, _RAW = 1, 101
 _FLUSH_NS = 100_000_000
 
 
@@ -22,7 +23,7 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: filter and interface.
     """
-    from scapy.config import conf
+    from scapy.all import conf  # which makes the sockets known, too
     from scapy.error import Scapy_Exception
 
     wanted, interface = arguments
@@ -39,9 +40,9 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError, Scapy_Exception) as error:
         print(f"scapy: {error}", file=sys.stderr)
         return 1
-    from scapy.data import DLT_EN10MB
-
-    writer = PcapWriter(sys.stdout.buffer, int(getattr(source, "LL", None) is None) or DLT_EN10MB)
+    layer = getattr(source, "LL", None)
+    link = _RAW if getattr(layer, "__name__", "") in ("IP", "IPv6", "Raw") else _ETHERNET
+    writer = PcapWriter(sys.stdout.buffer, link)
     print(f"sniffing on {interface}", file=sys.stderr, flush=True)
     count, flushed = 0, time.monotonic_ns()
     while not ended:
