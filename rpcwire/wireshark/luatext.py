@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+_WORDS = {None: "nil", True: "true", False: "false"}
 _ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n"}
 
 
@@ -19,16 +20,12 @@ def lua(value: object) -> str:
     Raises:
         TypeError: for a value that has no literal.
     """
-    if isinstance(value, Raw):
-        return str(value)
-    if value is None:
-        return "nil"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, str):
+        return str(value) if isinstance(value, Raw) else f'"{value.translate(_ESCAPES)}"'
+    if value is None or isinstance(value, bool):
+        return _WORDS[value]
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, str):
-        return f'"{value.translate(_ESCAPES)}"'
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_key(k)} = {lua(v)}" for k, v in value.items()) + "}"
     if isinstance(value, Sequence):

@@ -42,7 +42,9 @@ def tables() -> str:
     least, most = size_limits(tuple(DIALECTS.values()))
     lines = [
         f"local DEFAULT_PORT, HELLO_ID, RDMA_READY = {DEFAULT_PORT}, {HELLO_ID}, {RDMA_READY}",
-        f"local MOST_BYTES, MOST_GRAPH, MOST_SEARCHED = {MOST_BYTES}, {MOST_GRAPH}, {MOST_SEARCHED}",
+        _table("MOST_BYTES", MOST_BYTES),
+        _table("MOST_GRAPH", MOST_GRAPH),
+        _table("MOST_SEARCHED", MOST_SEARCHED),
         "-- least and most payload bytes of a request, by id",
         _table("LEAST", {i: n for i, n in enumerate(least) if most[i]}),
         _table("MOST", {i: n for i, n in enumerate(most) if n}),
@@ -94,7 +96,7 @@ def _layout(layout: TensorLayout) -> str:
     )
 
 
-def _command(shape: Shape, layout: TensorLayout, layout_at: int) -> str:
+def _command(shape: Shape, layout_at: int) -> str:
     command = shape.command
 
     def fields(group: tuple[Field, ...]) -> list[list[object]]:
@@ -123,12 +125,10 @@ def _command(shape: Shape, layout: TensorLayout, layout_at: int) -> str:
 
 def _dialect(dialect: Dialect, layout_at: int, commands: dict[str, int]) -> str:
     row = dialect.row
-    numbers = {
-        i: Raw(
-            f"COMMANDS[{commands.setdefault(_command(s, dialect.layout, layout_at), len(commands) + 1)}]"
-        )
-        for i, s in dialect.shapes.items()
-    }
+    numbers = {}
+    for i, shape in dialect.shapes.items():
+        at = commands.setdefault(_command(shape, layout_at), len(commands) + 1)
+        numbers[i] = Raw(f"COMMANDS[{at}]")
     first, last = _op_tables(dialect)
     return lua(
         {

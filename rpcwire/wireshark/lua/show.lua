@@ -129,7 +129,7 @@ end
 
 -- One line on a message.
 local function summary(msg)
-  local text = msg.name or "UNKNOWN"
+  local text = msg.name or (msg.up and "a request" or "UNKNOWN")
   if not msg.up then text = text .. " response" end
   if msg.nodes then
     text = string.format("%s %d nodes, %d tensors", text, msg.nodes, msg.tensors)
