@@ -10,7 +10,6 @@ import click
 from rpcwire.errors import UsageError
 
 if TYPE_CHECKING:
-    from rpcwire.ggml.frame import Frame
     from rpcwire.links.catalogue import Link
     from rpcwire.predict.prediction import LinkResult, Prediction
     from rpcwire.predict.recorded import Recorded
@@ -150,67 +149,12 @@ def _run(options: Options, min_tps: float | None, plot: str | None, as_json: boo
 def _recorded(capture: str) -> Recorded:
     """Averages of a recorded run."""
     from rpcwire.analysis import analyze
-    from rpcwire.predict.recorded import Recorded, Share
-    from rpcwire.runs.words import GENERATION
-
-    found = analyze(capture)
-    token, prompt = found.per_token, found.phases["prefill"]
-    rows = sum(request.prompt_tokens for request in found.requests)
-    seconds = [request.prefill_s for request in found.requests]
-    known = [value for value in seconds if value is not None]
-    prompt_ms = 1e3 * sum(known) / rows if rows and len(known) == len(seconds) else None
-    rate = _upload_rate(capture)
-    rtt = None if token.rtt_ms is None else token.rtt_ms / 1e3
-    load = found.phases["load"]
-    # the state phase is left out: what is saved with a prompt does not fall into a token's time
-    steps = [found.phases[phase] for phase in GENERATION]
-    per = max(token.tokens, 1)
-    return Recorded(
-        files=found.capture.files,
-        protocol=", ".join(sorted({one.protocol for one in found.connections})),
-        endpoints=list(dict.fromkeys(one.server for one in found.connections)),
-        tokens=token.tokens,
-        token=Share(
-            sum(one.bytes_up for one in steps) / per,
-            sum(one.bytes_down for one in steps) / per,
-            sum(one.round_trips for one in steps) / per,
-            token.ms,
-            rtt,
-            rate,
-        ),
-        prompt=Share(
-            prompt.bytes_up / rows if rows else 0.0,
-            prompt.bytes_down / rows if rows else 0.0,
-            prompt.round_trips / rows if rows else 0.0,
-            prompt_ms,
-            rtt,
-            rate,
-        ),
-        load_up=load.bytes_up,
-        load_trips=load.round_trips,
-        rtt_ms=token.rtt_ms,
-        mbit_s=None if rate is None else rate * 8 / 1e6,
-        roles=[(one.role, one.bytes_per_token) for one in found.roles if one.bytes_per_token],
-    )
-
-
-_LARGE = 64 << 10  #: bytes of an upload that shows what the link carries
-
-
-def _upload_rate(capture: str) -> float | None:
-    """Bytes a second that the faster large uploads of a capture reached; None without any."""
+    from rpcwire.predict.recorded import UploadRate, averages
     from rpcwire.reading import Reading
 
-    rates: list[float] = []
-
-    def take(frame: Frame) -> None:
-        spent = frame.end_ns - frame.time_ns
-        if frame.direction == 0 and frame.bytes >= _LARGE and not frame.missing and spent > 0:
-            rates.append(frame.bytes * 1e9 / spent)
-
-    Reading(capture, on_frame=take).run()
-    rates.sort()
-    return rates[len(rates) * 3 // 4] if rates else None
+    uploads = UploadRate()
+    Reading(capture, on_frame=uploads.frame).run()
+    return averages(analyze(capture), uploads.rate)
 
 
 def _replay_links(recorded: Recorded, options: Options) -> list[Link]:

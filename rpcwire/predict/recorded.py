@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rpcwire.errors import UsageError
 from rpcwire.links.catalogue import Link
 from rpcwire.links.transfer import Leg, link_time
 from rpcwire.predict.prediction import LinkResult, limited_by, verdict
 from rpcwire.predict.scenario import Assumption
+from rpcwire.runs.distribution import Distribution
+from rpcwire.runs.words import GENERATION
+
+if TYPE_CHECKING:
+    from rpcwire.analysis import Analysis
+    from rpcwire.ggml.frame import Frame
 
 #: Mbit/s that stand for a rate that no upload in the capture was large enough to show.
 FASTEST = 1e6
+_LARGE = 64 << 10  #: bytes of an upload that shows what the link carries
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,70 @@ class Recorded:
             text = f"{computing:.4g} ms per token, the same on every link"
             found.append(Assumption("workers and client", text, "measured"))
         return found
+
+
+class UploadRate:
+    """What the faster large uploads of a capture reached, frame by frame."""
+
+    def __init__(self) -> None:
+        self._rates = Distribution()
+
+    def frame(self, frame: Frame) -> None:
+        """See a frame."""
+        spent = frame.end_ns - frame.time_ns
+        if frame.direction == 0 and frame.bytes >= _LARGE and not frame.missing and spent > 0:
+            self._rates.add(frame.bytes * 1_000_000_000 // spent)
+
+    @property
+    def rate(self) -> int | None:
+        """Bytes a second that a quarter of them exceeded; None without any."""
+        return self._rates.quantile(0.75) if self._rates.count else None
+
+
+def averages(found: Analysis, rate: float | None) -> Recorded:
+    """Averages of a recorded run.
+
+    Args:
+        found: its accounts.
+        rate: bytes a second of its large uploads, see UploadRate.
+    """
+    token, prompt = found.per_token, found.phases["prefill"]
+    rows = sum(request.prompt_tokens for request in found.requests)
+    seconds = [request.prefill_s for request in found.requests]
+    known = [value for value in seconds if value is not None]
+    prompt_ms = 1e3 * sum(known) / rows if rows and len(known) == len(seconds) else None
+    rtt = None if token.rtt_ms is None else token.rtt_ms / 1e3
+    load = found.phases["load"]
+    # the state phase is left out: what is saved with a prompt does not fall into a token's time
+    steps = [found.phases[phase] for phase in GENERATION]
+    per = max(token.tokens, 1)
+    return Recorded(
+        files=found.capture.files,
+        protocol=", ".join(sorted({one.protocol for one in found.connections})),
+        endpoints=list(dict.fromkeys(one.server for one in found.connections)),
+        tokens=token.tokens,
+        token=Share(
+            sum(one.bytes_up for one in steps) / per,
+            sum(one.bytes_down for one in steps) / per,
+            sum(one.round_trips for one in steps) / per,
+            token.ms,
+            rtt,
+            rate,
+        ),
+        prompt=Share(
+            prompt.bytes_up / rows if rows else 0.0,
+            prompt.bytes_down / rows if rows else 0.0,
+            prompt.round_trips / rows if rows else 0.0,
+            prompt_ms,
+            rtt,
+            rate,
+        ),
+        load_up=load.bytes_up,
+        load_trips=load.round_trips,
+        rtt_ms=token.rtt_ms,
+        mbit_s=None if rate is None else rate * 8 / 1e6,
+        roles=[(one.role, one.bytes_per_token) for one in found.roles if one.bytes_per_token],
+    )
 
 
 def replay(recorded: Recorded, links: Sequence[Link]) -> list[LinkResult]:
