@@ -1,0 +1,1 @@
+"""Pages: a run, or two, as one HTML file to look at."""
