@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rpcwire.tcp.connection import Connection
 
 Source = str | Path | BinaryIO
+
+#: By the packet that completed it.
+_IN_ORDER = attrgetter("file", "end_number", "connection.id", "direction", "offset")
 
 
 class Session:
@@ -69,5 +73,5 @@ class Session:
         self._hand_on(frames)
 
     def _hand_on(self, frames: list[Frame]) -> None:
-        frames.sort(key=lambda f: (f.file, f.end_number, f.connection.id, f.direction, f.offset))
+        frames.sort(key=_IN_ORDER)
         self.run.feed(frames)

@@ -39,9 +39,9 @@ class Frame:
         device: device number of commands that carry one, else 0.
         graph: of GRAPH_COMPUTE, when wholly captured; else None.
         request, response: the other half; None when there is none, or it was not captured.
-        role, phase, pass_id, group, next_ns, trip, counted, tensor_id: filled in by the runs layer (next_ns:
-            when the next request of the connection left; group: whatever decides the phase;
-            trip: a round trip; counted: already in the totals; tensor_id: of an upload).
+        role, phase, pass_id, group, next_ns, trip, counted, tensor_id: filled in by the runs layer
+            (next_ns: when the next request of the connection left; group: whatever decides the
+            phase; trip: a round trip; counted: already in the totals; tensor_id: of an upload).
     """
 
     connection: RpcConnection

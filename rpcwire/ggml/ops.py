@@ -313,7 +313,7 @@ def infer_ops(graph: Graph) -> tuple[OpTable, float]:
         an op of this graph differently (0: as good).
     """
     ops = graph.tensors["op"]
-    numbers = [int(n) for n in np.unique(ops) if n]
+    numbers = [n for n in sorted(set(ops.tolist())) if n]
     groups = {n: OpGroup(graph, np.flatnonzero(ops == n)) for n in numbers}
     scores: dict[tuple[int, str], float] = {}
     ranked: list[tuple[float, int, tuple[str, ...]]] = []

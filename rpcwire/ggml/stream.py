@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from rpcwire.ggml.dialect import DialectTracker, Expected
@@ -82,6 +83,7 @@ class RpcConnection:
 
     def __init__(self, tcp: TcpConnection) -> None:
         self.tcp = tcp
+        self.id = tcp.id  #: number of the TCP connection
         self.state = State.UNDECIDED
         self.client_side = 0 if tcp.initiator_known else -1
         self.tracker = DialectTracker()
@@ -114,11 +116,6 @@ class RpcConnection:
     def recognised(self) -> bool:
         """True when the connection is ggml RPC."""
         return self.state is State.RPC
-
-    @property
-    def id(self) -> int:
-        """Number of the TCP connection."""
-        return self.tcp.id
 
     @property
     def client(self) -> Endpoint:
@@ -490,7 +487,7 @@ class RpcConnection:
         if not ready:
             return []
         self._ready = []
-        ready.sort(key=_in_order)
+        ready.sort(key=_IN_ORDER)
         frame_bytes = self.frame_bytes
         frames = []
         for raw in ready:
@@ -510,6 +507,5 @@ def _sizes(shape: Shape, payload: bytes) -> Expected:
     return frozenset((int.from_bytes(payload[at : at + 8], "little"),))
 
 
-def _in_order(raw: Raw) -> tuple[int, int, int, int]:
-    """What frames are sorted by: when it was known, when it was complete, its place."""
-    return raw.key, raw.last, raw.frame.direction, raw.frame.offset
+#: What frames are sorted by: when it was known, when it was complete, its place.
+_IN_ORDER = attrgetter("key", "last", "frame.direction", "frame.offset")

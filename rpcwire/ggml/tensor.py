@@ -158,6 +158,11 @@ class TensorLayout:
         return {name: int(entry[1]) for name, entry in offsets.items()}
 
     @cached_property
+    def front(self) -> struct.Struct:
+        """Unpacks (id, type, buffer, ne[4]) from a record's front."""
+        return struct.Struct("<QI4xQ4I" if self.holes else "<QIQ4I")
+
+    @cached_property
     def shape_struct(self) -> struct.Struct:
         """Unpacks (id, type, buffer, ne[4], nb[4], op) from a record's front."""
         return struct.Struct("<QI4xQ9I" if self.holes else "<QIQ9I")
@@ -184,11 +189,20 @@ class TensorRecord:
     beyond it read as 0, () or "".
     """
 
-    __slots__ = ("layout", "raw")
+    __slots__ = ("buffer", "id", "layout", "ne", "raw", "type")
 
     def __init__(self, raw: bytes, layout: TensorLayout = PACKED_296) -> None:
         self.raw = raw
         self.layout = layout
+        self.ne: tuple[int, ...] = ()
+        # What everybody asks for comes first in the record, and is read at once.
+        if len(raw) >= layout.front.size:
+            self.id, self.type, self.buffer, *ne = layout.front.unpack_from(raw)
+            self.ne = tuple(ne)
+            return
+        self.id = int(_U64.unpack_from(raw)[0]) if len(raw) >= 8 else 0
+        self.type = int(_U32.unpack_from(raw, 8)[0]) if len(raw) >= 12 else 0
+        self.buffer = self._scalar("buffer", _U64)
 
     def __repr__(self) -> str:
         return f"TensorRecord({self.name!r}, {type_name(self.type)}, ne={self.ne}, id={self.id:#x})"
@@ -203,27 +217,6 @@ class TensorRecord:
         if len(self.raw) < at + struct.calcsize(fmt):
             return ()
         return struct.unpack_from(fmt, self.raw, at)
-
-    @property
-    def id(self) -> int:
-        """The client's address of the tensor: an opaque key."""
-        return int(_U64.unpack_from(self.raw)[0]) if len(self.raw) >= 8 else 0
-
-    @property
-    def type(self) -> int:
-        """Type number, see TYPES."""
-        return int(_U32.unpack_from(self.raw, 8)[0]) if len(self.raw) >= 12 else 0
-
-    @property
-    def buffer(self) -> int:
-        """The worker's buffer that holds it, 0 for none."""
-        return self._scalar("buffer", _U64)
-
-    @property
-    def ne(self) -> tuple[int, ...]:
-        """Elements along each of the four dimensions."""
-        at = self.layout.at["ne"]
-        return _4U32.unpack_from(self.raw, at) if len(self.raw) >= at + 16 else ()
 
     @property
     def nb(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from a tensor's name: renaming every tensor changes nothing.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from rpcwire.runs.graphroles import head_inputs, input_role, output_role
 if TYPE_CHECKING:
     from rpcwire.ggml.graph import Graph
 
+_RECENT, _RECENT_BYTES = 6, 4 << 20
 _MROPE = 8  #: bit of a ROPE's mode
 
 
@@ -196,9 +197,21 @@ class ViewCache:
         self._ops: set[int] = set()
         self._names: Sequence[str] = ()
         self._lead = -1.0
+        #: payloads last seen: comparing whole graphs is faster than taking one apart
+        self._recent: deque[tuple[bytes, GraphView]] = deque(maxlen=_RECENT)
 
     def view(self, graph: Graph) -> GraphView:
         """The view of a graph; worked out the first time its structure is seen."""
+        raw = graph.raw
+        for seen, view in self._recent:
+            if seen == raw:
+                return view
+        view = self._by_structure(graph)
+        if len(raw) <= _RECENT_BYTES:
+            self._recent.append((raw, view))
+        return view
+
+    def _by_structure(self, graph: Graph) -> GraphView:
         t = graph.tensors
         key = (
             b"".join(

@@ -34,6 +34,7 @@ class Piece:
 class Tcp:
     initiator_known: bool = True
     start_captured: tuple[bool, bool] = (True, True)
+    id: int = 0
 
 
 @dataclass

@@ -27,26 +27,32 @@ class Contacts:
     def __init__(self) -> None:
         self.first: dict[Server, int] = {}
         self.computing: set[Server] = set()
-        self.connections: dict[int, tuple[int, int]] = {}
+        self._met: dict[int, list[int]] = {}
         self.holes: list[int] = []
         self.cut: list[int] = []
-        self.unfinished: set[int] = set()
+
+    @property
+    def connections(self) -> dict[int, tuple[int, int]]:
+        """(first, last) packet number by connection id."""
+        return {key: (met[0], met[1]) for key, met in self._met.items()}
+
+    @property
+    def unfinished(self) -> set[int]:
+        """Connections whose last frame is not whole, or a request."""
+        return {key for key, met in self._met.items() if met[2]}
 
     def frame(self, frame: Frame) -> None:
         """Take a frame whose phase and role are final."""
-        key = frame.connection.id
-        known = self.connections.get(key)
-        if known is not None:
-            self.connections[key] = (known[0], frame.end_number)
-        elif len(self.connections) < _MOST:
-            server = frame.connection.server
-            self.connections[key] = (frame.number, frame.end_number)
-            self.first.setdefault(server, frame.number)
-        if frame.direction == UP or frame.bytes < frame.size:
-            self.unfinished.add(key)
-        else:
-            self.unfinished.discard(key)
-        if frame.command.startswith("GRAPH_") and len(self.computing) < _MOST:
+        met = self._met.get(frame.connection.id)
+        if met is None:
+            if len(self._met) >= _MOST:
+                return
+            met = self._met[frame.connection.id] = [frame.number, 0, 0, 0]
+            self.first.setdefault(frame.connection.server, frame.number)
+        met[1] = frame.end_number
+        met[2] = frame.direction == UP or frame.bytes < frame.size
+        if not met[3] and frame.command.startswith("GRAPH_"):
+            met[3] = 1
             self.computing.add(frame.connection.server)
         if frame.missing and len(self.holes) < 5:
             self.holes.append(frame.number)

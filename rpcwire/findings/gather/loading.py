@@ -54,8 +54,9 @@ class Loading:
         """Take a frame whose phase and role are final."""
         self._transfer(frame)
         if frame.phase != "load" or not frame.role.startswith("weights"):
-            if frame.connection.id in self._ends:
-                self._ends[frame.connection.id] = max(self._ends[frame.connection.id], frame.end_ns)
+            key = frame.connection.id
+            if self._ends.get(key, frame.end_ns) < frame.end_ns:
+                self._ends[key] = frame.end_ns
             return
         self._spent(frame)
         if frame.command == "SET_TENSOR_HASH":

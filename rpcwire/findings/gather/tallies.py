@@ -62,7 +62,9 @@ class Tallies:
 
     def frame(self, frame: Frame) -> None:
         """Take a frame whose phase and role are final."""
-        key = (frame.phase, frame.role, moment(frame), frame.command)
+        phase = frame.phase
+        when = TOKENS if phase in GENERATION else moment(frame)
+        key = (phase, frame.role, when, frame.command)
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = Cell()
