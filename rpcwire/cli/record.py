@@ -115,7 +115,7 @@ def command(  # noqa: PLR0917 - one an option
     plan = Plan(
         path=Path(output),
         interfaces=where,
-        filter=capture_filter(_ranges(sorted(chosen)), where),
+        filter=capture_filter(_ranges(sorted(chosen))),
         full=not slim,
         duration_s=duration,
         command=command_line,

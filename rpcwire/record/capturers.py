@@ -223,7 +223,7 @@ def really_lost(counters: Counters, captured: int, job: Job) -> Counters:
         captured: packets in the capture.
         job: what was captured.
     """
-    twice = 2 if counts_twice(job.interfaces, job.filter) else 1
+    twice = 2 if counts_twice(job.interfaces) else 1
 
     def real(value: int | None) -> int | None:
         return None if value is None else -(-value // twice)

@@ -12,7 +12,6 @@ from rpcwire.errors import UsageError
 from rpcwire.record.addresses import HostPort, parse_endpoint, resolve
 
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-INBOUND = "inbound"
 _LOOPBACK = re.compile(r"^(lo\d*|loopback.*)$", re.IGNORECASE)
 _FLAGS = ("--rpc", "-rpc")
 _ROUTE = {
@@ -58,19 +57,16 @@ def _interface_to(address: str) -> str:
     return match[1]
 
 
-def capture_filter(ports: Sequence[tuple[int, int]], interfaces: Sequence[str] = ()) -> str:
+def capture_filter(ports: Sequence[tuple[int, int]]) -> str:
     """The BPF filter for TCP connections with one of these port ranges on either end.
 
     Args:
         ports: (first, last) of each range; none: all.
-        interfaces: where is captured. Linux's loopback shows every packet twice, going out and
-            coming in; one of them is enough, and fills the capture buffer half as fast.
     """
+    # Not "inbound", which would take Linux's loopback once: libpcap filters the first blocks
+    # itself, cannot tell directions there, and drops all that is in them.
     parts = [f"tcp port {a}" if a == b else f"tcp portrange {a}-{b}" for a, b in ports]
-    what = " or ".join(parts) or "tcp"
-    if sys.platform == "linux" and interfaces and all(map(is_loopback_name, interfaces)):
-        return f"{INBOUND} and ({what})"
-    return what
+    return " or ".join(parts) or "tcp"
 
 
 def is_loopback_name(interface: str) -> bool:
@@ -78,7 +74,6 @@ def is_loopback_name(interface: str) -> bool:
     return bool(_LOOPBACK.match(interface))
 
 
-def counts_twice(interfaces: Sequence[str], bpf: str) -> bool:
-    """Whether the kernel counts each packet twice: on Linux's loopback, unless filtered."""
-    lo = all(map(is_loopback_name, interfaces))
-    return sys.platform == "linux" and lo and not bpf.startswith(INBOUND)
+def counts_twice(interfaces: Sequence[str]) -> bool:
+    """Whether the kernel counts each packet twice, going out and coming in: Linux's loopback."""
+    return sys.platform == "linux" and all(map(is_loopback_name, interfaces))

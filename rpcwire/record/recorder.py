@@ -344,7 +344,7 @@ class Recorder:
         real = really_lost(counters, health.packets, capture.job)
         remarks = [f"end: {timestamp()}"]
         dropped = (counters.dropped or 0) + (counters.os_dropped or 0)
-        if dropped and counts_twice(capture.job.interfaces, capture.job.filter):
+        if dropped and counts_twice(capture.job.interfaces):
             remarks.append(f"dropped as counted: {dropped:,}; loopback counts each packet twice")
         if result.error:
             remarks.append(result.error)

@@ -97,6 +97,23 @@ def test_record_says_what_the_server_says(lab: Rig, models: Path, name: str) -> 
         assert expected.get(how, 0 < accepted < drafted), (accepted, drafted)
 
 
+def test_a_command_that_starts_at_once_is_recorded_from_its_first_packet(
+    lab: Rig, models: Path
+) -> None:
+    if lab.peers.bench is None:
+        pytest.skip("these peers have no llama-bench")
+    port = free_port()
+    lab.worker(port)
+    path = lab.folder / "run.pcapng"
+    bench = [str(lab.peers.bench), "-m", str(model("dense", models))]
+    command = [*bench, "--rpc", f"127.0.0.1:{port}", "-p", "16", "-n", "4", "-r", "1"]
+    run(rpcwire("record", "-o", path, "--", *command))
+    read = analyze(path)
+    assert read["capture"]["missing_bytes"] == read["capture"]["undecoded_bytes"] == 0
+    assert {c["protocol_source"] for c in read["connections"]} == {"hello"}
+    assert (16, 1) in {(r["prompt_tokens"], r["generated_tokens"]) for r in read["requests"]}
+
+
 def test_slim_equals_full(lab: Rig, models: Path) -> None:
     port = free_port()
     lab.worker(port)
