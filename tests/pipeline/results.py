@@ -27,12 +27,13 @@ class Result:
         return [fact(f) for f in self.frames]
 
     @property
-    def by_connection(self) -> dict[object, list[Fact]]:
-        """The same in stream order, for each connection and direction."""
-        found: dict[object, list[Fact]] = {}
+    def by_connection(self) -> list[tuple[tuple[int, int], list[Fact]]]:
+        """The same in stream order, for each direction of each connection."""
+        numbers = {rpc: i for i, (_, rpc) in enumerate(self.rpc)}
+        found: dict[tuple[int, int], list[Fact]] = {}
         for f in sorted(self.frames, key=lambda f: f.offset):
-            found.setdefault((f.connection.id, f.direction), []).append(fact(f))
-        return found
+            found.setdefault((numbers[f.connection], f.direction), []).append(fact(f))
+        return sorted(found.items())
 
     @property
     def requests(self) -> list[Fact]:
@@ -110,7 +111,9 @@ def check_books(r: Result) -> None:
     phases = [(v.up, v.down) for v in t.by_phase().values()]
     roles = [(v.up, v.down) for v in t.by_role().values()]
     commands = [(c.tally.up, c.tally.down) for c in t.by_command().values()]
-    sums = [tuple(map(sum, zip(*table, strict=True))) or (0, 0) for table in (phases, roles, commands)]
+    sums = [
+        tuple(map(sum, zip(*table, strict=True))) or (0, 0) for table in (phases, roles, commands)
+    ]
     assert sums[0] == sums[1] == sums[2]
     up, down = sums[0]
     assert up + down + r.undecoded == r.stream_bytes

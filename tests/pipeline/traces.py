@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import ipaddress
+import itertools
 import random
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,16 +60,33 @@ def packets(batches: Iterable[SegmentBatch]) -> Trace:
         data = b.data.tobytes()
         src, dst = b.src.astype(">u8").tobytes(), b.dst.astype(">u8").tobytes()
         columns = zip(
-            b.time_ns.tolist(), b.sport.tolist(), b.dport.tolist(), b.seq.tolist(), b.ack.tolist(),
-            b.flags.tolist(), b.window.tolist(), b.payload.tolist(), b.captured.tolist(),
-            b.length.tolist(), strict=True,
-        )  # fmt: skip
+            b.time_ns.tolist(),
+            b.sport.tolist(),
+            b.dport.tolist(),
+            b.seq.tolist(),
+            b.ack.tolist(),
+            b.flags.tolist(),
+            b.window.tolist(),
+            b.payload.tolist(),
+            b.captured.tolist(),
+            b.length.tolist(),
+            strict=True,
+        )
         for i, (time, sport, dport, seq, ack, flags, window, at, have, size) in enumerate(columns):
             out.append(
                 Packet(
-                    time, src[16 * i : 16 * i + 16], dst[16 * i : 16 * i + 16], sport, dport, seq,
-                    ack, flags, window, data[at : at + have], size,
-                )  # fmt: skip
+                    time,
+                    src[16 * i : 16 * i + 16],
+                    dst[16 * i : 16 * i + 16],
+                    sport,
+                    dport,
+                    seq,
+                    ack,
+                    flags,
+                    window,
+                    data[at : at + have],
+                    size,
+                )
             )
     return out
 
@@ -86,7 +104,7 @@ def load(name: str) -> Trace:
 def batches(trace: Sequence[Packet], cuts: Iterable[int] = ()) -> Iterator[SegmentBatch]:
     """The packets as the capture layer hands them on, cut into batches before these packets."""
     edges = sorted({0, len(trace), *(c % (len(trace) + 1) for c in cuts)})
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in itertools.pairwise(edges):
         yield batch(trace[a:b], a + 1)
 
 
@@ -121,9 +139,7 @@ def batch(trace: Sequence[Packet], first: int = 1) -> SegmentBatch:
 
 def tcp(p: Packet) -> bytes:
     """TCP header and captured payload."""
-    head = struct.pack(
-        ">HHIIBBHHH", p.sport, p.dport, p.seq, p.ack, 0x50, p.flags, p.window, 0, 0
-    )
+    head = struct.pack(">HHIIBBHHH", p.sport, p.dport, p.seq, p.ack, 0x50, p.flags, p.window, 0, 0)
     return head + p.payload
 
 
@@ -172,7 +188,7 @@ def split(trace: Trace, rng: random.Random, most: int = 3) -> Trace:
             out.append(p)
             continue
         edges = sorted({0, p.length, *(rng.randrange(p.length) for _ in range(n - 1))})
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in itertools.pairwise(edges):
             flags = p.flags if b == p.length else p.flags & ~FIN
             out.append(
                 p._replace(
@@ -254,9 +270,7 @@ def resend(trace: Trace, rng: random.Random, share: float = 0.03, reach: int = 3
                     payload=bytes(whole[key][at:to]),
                     length=to - at,
                 )
-                if to - at < 60_000 and not any(
-                    q.flags & SYN for q in trace[i : later + 1]
-                ):
+                if to - at < 60_000 and not any(q.flags & SYN for q in trace[i : later + 1]):
                     out.append((later, again))
     return [p for _, p in sorted(out, key=lambda pair: pair[0])]
 
@@ -268,9 +282,7 @@ def wrapped(trace: Trace, rng: random.Random) -> Trace:
     for p in trace:
         first.setdefault(p.sender, p.seq)
         sent[p.sender] = sent.get(p.sender, 0) + p.length
-    shift = {
-        key: (1 << 32) - first[key] - rng.randint(0, sent[key] + 1) for key in first
-    }
+    shift = {key: (1 << 32) - first[key] - rng.randint(0, sent[key] + 1) for key in first}
     return [
         p._replace(
             seq=(p.seq + shift[p.sender]) & MASK,
@@ -289,7 +301,7 @@ def to_v6(trace: Trace) -> Trace:
     return [p._replace(src=address(p.src), dst=address(p.dst)) for p in trace]
 
 
-def seen_twice(trace: Trace, delay_ns: int = 20_000) -> Trace:
+def seen_twice(trace: Trace, delay_ns: int = 1_000) -> Trace:
     """Every packet captured at two points, under the same addresses (as `-i any` does)."""
     both = [(p.time_ns, i, p) for i, p in enumerate(trace)]
     both += [(p.time_ns + delay_ns, i, p) for i, p in enumerate(trace)]
@@ -297,7 +309,7 @@ def seen_twice(trace: Trace, delay_ns: int = 20_000) -> Trace:
     return [p._replace(time_ns=time) for time, _, p in both]
 
 
-def behind_nat(trace: Trace, rng: random.Random, delay_ns: int = 20_000) -> Trace:
+def behind_nat(trace: Trace, rng: random.Random, delay_ns: int = 1_000) -> Trace:
     """Every packet seen again behind a NAT that changes the client's addresses and ports."""
     outside = MAPPED + bytes((203, 0, 113, 7))
     ports: dict[tuple[bytes, int], int] = {}
@@ -360,9 +372,18 @@ def other_traffic(rng: random.Random, start_ns: int, end_ns: int, each: int = 2)
                     payload = (ask, answer)[side](rng)
                 out.append(
                     Packet(
-                        moment, a[0], b[0], a[1], b[1], seqs[side], seqs[1 - side], flags, 500,
-                        payload, len(payload),
-                    )  # fmt: skip
+                        moment,
+                        a[0],
+                        b[0],
+                        a[1],
+                        b[1],
+                        seqs[side],
+                        seqs[1 - side],
+                        flags,
+                        500,
+                        payload,
+                        len(payload),
+                    )
                 )
                 seqs[side] = (seqs[side] + len(payload) + (flags & SYN != 0)) & MASK
     return out
