@@ -197,18 +197,19 @@ class ViewCache:
         self._ops: set[int] = set()
         self._names: Sequence[str] = ()
         self._lead = -1.0
-        #: payloads last seen: comparing whole graphs is faster than taking one apart
-        self._recent: deque[tuple[bytes, GraphView]] = deque(maxlen=_RECENT)
+        #: graphs last seen: comparing whole payloads is faster than taking one apart
+        self._recent: deque[tuple[Graph, GraphView]] = deque(maxlen=_RECENT)
 
     def view(self, graph: Graph) -> GraphView:
         """The view of a graph; worked out the first time its structure is seen."""
         raw = graph.raw
         for seen, view in self._recent:
-            if seen == raw:
+            if seen.raw == raw:
+                graph.twin = seen
                 return view
         view = self._by_structure(graph)
         if len(raw) <= _RECENT_BYTES:
-            self._recent.append((raw, view))
+            self._recent.append((graph, view))
         return view
 
     def _by_structure(self, graph: Graph) -> GraphView:
