@@ -40,19 +40,9 @@ class Wire:
     def _send(self, side: int, payload: bytes, flags: int) -> None:
         ends = (1, self.dst, self.sport, 50052)
         src, dst, sport, dport = ends if side == 0 else (ends[1], ends[0], ends[3], ends[2])
-        self.segments.append(
-            Segment(
-                payload,
-                src,
-                dst,
-                sport,
-                dport,
-                self.next[side],
-                self.next[1 - side],
-                flags,
-                time_ns=self.now,
-            )  # fmt: skip
-        )
+        numbers = self.next[side], self.next[1 - side]
+        segment = Segment(payload, src, dst, sport, dport, *numbers, flags, time_ns=self.now)
+        self.segments.append(segment)
         self.next[side] += len(payload) + bool(flags & (SYN | FIN))
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Graphs remembered per device.
 _KNOWN = 24
+#: Devices followed at a time; a run has a handful.
+_MOST_PLACES = 1024
 _EXAMPLES = 5
 _MOST_LABELS = 64
 #: Bytes of a GRAPH_RECOMPUTE, and of a tensor record.
@@ -62,6 +64,9 @@ class Graphs:
         for step in p.steps:
             place = (step.connection_id, step.device)
             per_place.setdefault(place, []).append(step)
+            if len(self._known) > _MOST_PLACES:
+                self._known.clear()
+                self._current.clear()
             known = self._known.setdefault(place, OrderedDict())
             label = _label(p, step, len(per_place[place]))
             if step.graph.command != "GRAPH_COMPUTE":
