@@ -12,7 +12,7 @@ from rpcwire.capture.source import STDIN
 from rpcwire.errors import CaptureError, UsageError
 from rpcwire.record.capturefile import CaptureFile
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 4 << 20
 
 Progress = Callable[[int, int], None]
 
