@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rpcwire.cli.commands import overview
 
 _HELP = ("--help", "-h", "help")
+#: Set by the scripts of `rpcwire completion`, which call `rpcwire` without arguments.
+COMPLETION = "_RPCWIRE_COMPLETE"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -16,7 +19,8 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: of the command line, without the program's name; default `sys.argv`.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    if len(given) == 0 or (len(given) == 1 and given[0] in _HELP):
+    asks = len(given) == 0 or (len(given) == 1 and given[0] in _HELP)
+    if asks and COMPLETION not in os.environ:
         print(overview())  # answered without even the parser: it must be quick
         return
     from rpcwire.cli.run import run

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
     "probe": ("rpcwire.cli.probe", "measure a worker's link and memory"),
     "wireshark": ("rpcwire.cli.wireshark", "print or install the Wireshark dissector"),
+    "doctor": ("rpcwire.cli.doctor", "say what can be captured here, and what is missing"),
+    "completion": ("rpcwire.cli.completion", "print the completion script of a shell"),
 }
 
 _OVERVIEW = """\
