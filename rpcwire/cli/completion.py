@@ -9,7 +9,14 @@ from rpcwire.cli import COMPLETION
 SHELLS = ("bash", "zsh", "fish")
 
 
- is not None
+def script(shell: str) -> str:
+    """The completion script of a shell, one of SHELLS."""
+    from click.shell_completion import get_completion_class
+
+    from rpcwire.cli.run import group
+
+    found = get_completion_class(shell)
+    assert found is not None
     made = found(group, {}, "rpcwire", COMPLETION)
     return made.source_template % made.source_vars()
 
