@@ -61,6 +61,7 @@ EXPECTED: dict[str, tuple[frozenset[str] | set[str], frozenset[str] | set[str]]]
     "kv-q8": ({"kv-rotation"}, USUAL),
     "long-context": (set(), USUAL | {"mask-growth"}),
     # -- link ------------------------------------------------------------------------------------
+    "high-latency": ({"latency-bound", "routable-listener"}, USUAL | {"prompt-cache-save"}),
     "high-latency-worker": (
         {"latency-bound", "routable-listener"},
         USUAL | {"prompt-cache-save"},
