@@ -282,7 +282,14 @@ def wrapped(trace: Trace, rng: random.Random) -> Trace:
     for p in trace:
         first.setdefault(p.sender, p.seq)
         sent[p.sender] = sent.get(p.sender, 0) + p.length
-    shift = {key: (1 << 32) - first[key] - rng.randint(0, sent[key] + 1) for key in first}
+    shift: dict[object, int] = {}
+    taken: set[int] = set()  # equal initial numbers would make two connections one
+    for key in first:
+        before = rng.randint(1, sent[key] + 1)
+        while before in taken:
+            before += 1
+        taken.add(before)
+        shift[key] = (1 << 32) - first[key] - before
     return [
         p._replace(
             seq=(p.seq + shift[p.sender]) & MASK,
