@@ -53,7 +53,9 @@ class LiveLine:
 
 def live_text(figures: dict[str, Any]) -> str:
     """The figures as one line."""
-    parts = [figures["phase"] or "waiting"]
+    if not figures["bytes"]:
+        return "waiting for traffic"
+    parts = [figures["phase"] or "connecting"]
     if figures["tokens_per_s"]:
         parts.append(f"{figures['tokens_per_s']:.1f} t/s")
         parts.append(f"{figures['kb_up']:,.1f} kB up")

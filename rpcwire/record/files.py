@@ -22,6 +22,7 @@ class BlockFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        _give_to_caller(self._fd)
         self._buffer = bytearray()
         self._size = 0
         self._failed = False
@@ -67,6 +68,14 @@ class BlockFile:
             self.flush()
         finally:
             os.close(self._fd)
+
+
+def _give_to_caller(fd: int) -> None:
+    """Under sudo the file is to belong to whoever called it."""
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if user.isdigit() and group.isdigit() and os.geteuid() == 0:
+        with contextlib.suppress(OSError):
+            os.fchown(fd, int(user), int(group))
 
 
 class Ring:
