@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
-    from rpcwire.report.samples import Exchange, Sample
+    from rpcwire.report.samples import Sample
 
 Interval = tuple[int, int]
 Server = tuple[str, int]
