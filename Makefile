@@ -36,6 +36,10 @@ fuzz: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	$(BIN)/python tests/bench/run.py
 
+# Generated documentation: docs/protocol.md; man pages and completions into build/share.
+docs man: $(VENV)/ready
+	$(BIN)/python tools/docs.py $@
+
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	    "rpcwire needs Python 3.11 or later; this is " + sys.version.split()[0] + \

@@ -61,7 +61,7 @@ def _options(command: click.Command, context: click.Context) -> list[str]:
     lines = [".SH OPTIONS"]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if record is not None:
+        if record is not None and isinstance(parameter, click.Option):
             lines += [".TP", rf"\fB{_text(record[0])}\fR", _text(record[1])]
     return lines
 
@@ -87,4 +87,5 @@ def _paragraphs(text: str) -> list[str]:
 def _text(text: str) -> str:
     """Text with what roff would take for its own escaped."""
     out = text.replace("\\", r"\e").replace("-", r"\-")
+    out = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in out)
     return rf"\&{out}" if out.startswith((".", "'")) else out
