@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "diagnose": ("rpcwire.cli.diagnose", "name what makes a run slow, prove and price it"),
     "compare": ("rpcwire.cli.compare", "the same job with and without: what grew, and why"),
+    "report": ("rpcwire.cli.report", "one self-contained page with figures"),
     "record": ("rpcwire.cli.record", "capture around a run"),
     "relay": ("rpcwire.cli.relay", "record without capture rights, as a TCP relay"),
     "slim": ("rpcwire.cli.slim", "drop tensor contents, keep every header"),
