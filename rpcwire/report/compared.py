@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rpcwire.compare import Comparison
     from rpcwire.compare.comparison import Side
     from rpcwire.findings import Finding
+    from rpcwire.findings.speculation import Speculation
 
 _MOST_CHANGES = 60
 _NOTHING = 1e-6  #: ms
@@ -74,18 +75,21 @@ def _sides(a: Side, b: Side) -> Markup:
         ("a prompt token", html.ms(a.prompt_ms), html.ms(b.prompt_ms)),
         ("load", html.size(a.load_bytes), html.size(b.load_bytes)),
     ]
-    x, y = a.speculation, b.speculation
-    if x is not None or y is not None:
-        rows += [
-            ("a round", html.ms(x and x.round_ms), html.ms(y and y.round_ms)),
-            (
-                "tokens a round",
-                html.number(x and x.tokens_per_round),
-                html.number(y and y.tokens_per_round),
-            ),
-            ("acceptance", html.share(x and x.acceptance), html.share(y and y.acceptance)),
-        ]
+    accounts = (a.speculation, b.speculation)
+    if any(accounts):
+        cells = [_rounds(account) for account in accounts]
+        rows += zip(("a round", "tokens a round", "acceptance"), *cells, strict=True)
     return html.table("Both runs", ("", "A", "B"), rows)
+
+
+def _rounds(account: Speculation | None) -> tuple[html.Cell, html.Cell, html.Cell]:
+    if account is None:
+        return html.ms(None), html.number(None), html.share(None)
+    return (
+        html.ms(account.round_ms),
+        html.number(account.tokens_per_round),
+        html.share(account.acceptance),
+    )
 
 
 def _changes(found: Comparison) -> Markup:
