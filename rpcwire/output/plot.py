@@ -29,7 +29,7 @@ COLOURS = {
     "warmup": "#f0e442",
     "prefill": "#56b4e9",
     "decode": "#009e73",
-    "verify": "#0072b2",
+    "verify": "#6a4fb0",
     "draft": "#e69f00",
     "state": "#cc79a7",
     "other": "#d0d0d0",
@@ -73,7 +73,7 @@ class Figure:
     def path(self, commands: str, colour: str) -> None:
         """A filled path."""
         if commands:
-            self._add("path", d=commands, **_fill(colour))
+            self._add("path", d=commands, shape_rendering="crispEdges", **_fill(colour))
 
     def curve(self, points: Iterable[tuple[float, float]], colour: str) -> None:
         """A line through points."""

@@ -115,8 +115,8 @@ def links(run: RunReport, prefix: str, level: int) -> Markup:
     rows = [
         (
             r.link.title,
-            html.Cell(f"{r.link.rtt_ms[1]:.3g} ms", r.link.rtt_ms[1]),
-            html.Cell(f"{r.link.mbit_s[1]:,.4g} Mbit/s", r.link.mbit_s[1]),
+            html.Cell(ms_text(r.link.rtt_ms[1]), r.link.rtt_ms[1]),
+            html.Cell(f"{r.link.mbit_s[1]:,.0f} Mbit/s", r.link.mbit_s[1]),
             html.ms(r.network_ms),
             html.ms(r.total_ms),
             html.number(r.tokens_per_s[1] if r.tokens_per_s else r.ceiling),

@@ -27,8 +27,12 @@ _BUTTONS = (
 _HELP = (
     "Zoom with + and −, with Ctrl and the wheel, or the wheel alone once the picture has the "
     "focus; move with ← and → or by dragging, go through frames with ↑ and ↓, see all of it with "
-    "0. Thin bars: a request waits for its response."
+    "0."
 )
+_LEGEND = (
+    ("client", "client"), ("up", "wire, up"), ("down", "down"),
+    ("worker", "worker; thin: a request waits for its response"),
+)  # fmt: skip
 
 
 class _Strings:
@@ -72,6 +76,7 @@ def waterfall(run: RunReport, prefix: str, level: int) -> Markup:
             aria_describedby=f"{name}-help",
             hidden=True,
         ),
+        _legend(),
         element("p", _HELP, class_="help", id=f"{name}-help", hidden=True),
         element("p", class_="detail", aria_live="polite"),
         element(
@@ -109,6 +114,14 @@ def _controls(name: str, chosen: list[tuple[str, Sample]]) -> Markup:
         class_="controls",
         hidden=True,
     )
+
+
+def _legend() -> Markup:
+    items = [
+        element("li", element("span", class_=f"swatch {colour}", aria_hidden="true"), words)
+        for colour, words in _LEGEND
+    ]
+    return element("ul", *items, class_="legend", hidden=True)
 
 
 def _ways(run: RunReport) -> dict[Server, int]:

@@ -9,7 +9,14 @@ from typing import Any
 
 from rpcwire.output.markup import Child, Markup, element, joined
 from rpcwire.output.plot import NARROW, WIDE, Figure
-from rpcwire.output.units import bytes_text, count_text, ms_text, number_text, seconds_text
+from rpcwire.output.units import (
+    bytes_text,
+    count_text,
+    ms_text,
+    number_text,
+    seconds_text,
+    share_text,
+)
 
 #: What would end or begin markup inside of a script element, or a line in old JavaScript.
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -54,7 +61,8 @@ def seconds(value: float | None) -> Cell:
 
 def share(value: float | None) -> Cell:
     """A part of something."""
-    return Cell("-" if value is None else f"{value:.0%}", _known(value))
+    words = share_text(value, 1.0) if value and value > 0 else f"{value or 0:.0%}"
+    return Cell("-" if not value else words, _known(value))
 
 
 def table(

@@ -86,8 +86,10 @@ def _drafts(run: RunReport) -> Markup | None:
     account = run.speculation
     if account is None:
         return None
-    advice = f" {' '.join(account.advice)}" if account.advice else ""
-    return element("p", f"Speculation: {account.verdict}{advice}")
+    advice = [element("li", line) for line in account.advice]
+    return joined(
+        element("p", f"Speculation: {account.verdict}"), element("ul", *advice) if advice else None
+    )
 
 
 def roles(run: RunReport, prefix: str, level: int) -> Markup:

@@ -53,6 +53,8 @@ const NUMBER = 0, COMMAND = 1, TENSOR = 2, ROLE = 3, PHASE = 4, WORKER = 5, UP =
 const LANE = 22, ROW = 20, AXIS = 22;
 
 const milliseconds = (us, digits = 3) => `${(us / 1000).toFixed(digits)} ms`;
+// Copies for a device are called DEVICE#name#number.
+const short = (tensor) => tensor.replace(/^[^#]*\[[^#]*\]#/, "").replace(/#\d+(?= |$)/, "");
 const counted = (n) => n.toLocaleString("en");
 
 class Waterfall {
@@ -235,7 +237,7 @@ class Waterfall {
   }
 
   label(parent, words, y, most) {
-    const letters = Math.max(4, Math.floor(most / 6.6));
+    const letters = Math.max(4, Math.floor(most / 7.2));
     const shown = words.length > letters ? words.slice(0, letters - 1) + "…" : words;
     const text = element("text", { x: 6, y, class: "f-ink" }, shown);
     parent.append(text);
@@ -289,7 +291,9 @@ class Waterfall {
       const row = element("g", { class: i === this.row ? "wf-row chosen" : "wf-row", "data-row": i });
       row.append(element("title", {}, this.words(f)));
       row.append(element("rect", { x: 0, y, width: this.width, height: ROW, class: "wf-hit" }));
-      this.label(row, `${s[f[COMMAND]]} ${s[f[TENSOR]]}`, y + 14, this.left - 10);
+      const tensor = short(s[f[TENSOR]]);
+      const name = tensor && this.width < 500 ? tensor : `${s[f[COMMAND]]} ${tensor}`;
+      this.label(row, name, y + 14, this.left - 10);
       if (f[DOWN0] >= 0 && f[UP1] >= 0) this.bar(row, f[UP1], f[DOWN0], y + 8, 3, "worker");
       if (f[UP0] >= 0) this.bar(row, f[UP0], f[UP1], y + 4, ROW - 8, "up");
       if (f[DOWN0] >= 0) this.bar(row, f[DOWN0], f[DOWN1], y + 4, ROW - 8, "down");
