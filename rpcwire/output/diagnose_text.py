@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,10 @@ def finding_lines(findings: Iterable[Mapping[str, Any]], style: Style) -> list[s
     serious.sort(key=lambda f: (-rank(f["severity"]), -f["cost"]["ms_per_token"]))
     lines = []
     for f in serious[:3]:
-        text = paragraph(printable(f"{f['id']}: {f['title']}"), "  ", "- ")
+        ms = f["cost"]["ms_per_token"]
+        cost = f" ({ms_text(ms)} a token)" if ms else ""
+        text = printable(f"- {f['id']}{cost}: {f['title']}")
+        text = textwrap.shorten(text, WIDTH, placeholder=" ...")
         lines.append(style.warn(text) if f["severity"] == "problem" else text)
     if len(serious) > 3:
         lines.append(style.dim(f"and {len(serious) - 3} more: rpcwire diagnose names them all"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ID = "retransmissions"
 _FEW = 3
 #: Part of the segments from which it is loss and no accident.
-_SHARE = 0.0005
+_SHARE = 0.001
 
 
 def find(facts: Facts) -> Finding | None:

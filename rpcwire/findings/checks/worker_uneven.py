@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "worker-uneven"
-#: Time per graph node of the slowest over that of the fastest. The output layer is few nodes but
-#: takes time on the last worker, hence not less.
-_RATIO = 2.5
+#: Time per graph node of the slowest over that of the fastest; and where the slowest has the
+#: output layer, which is few nodes but takes time.
+_RATIO, _RATIO_OUTPUT = 2.5, 5.0
 #: Milliseconds a pass below which a difference is no more than scheduling.
 _LEAST_MS = 0.5
 _FEW = 5
@@ -31,6 +31,7 @@ def find(facts: Facts) -> Finding | None:
     rtts = {w.server: w.rtt_ms or 0.0 for w in facts.analysis.workers}
     busy: dict[str, float] = {}
     nodes: dict[str, float] = {}
+    ratio: dict[str, float] = {}
     frames: list[int] = []
     for address, share in places.servers.items():
         if share.waits < _FEW or not share.nodes:
@@ -39,6 +40,7 @@ def find(facts: Facts) -> Finding | None:
         ms = share.waited_ns / 1e6 / share.passes
         busy[name] = max(0.0, ms - rtts.get(name, 0.0) * share.waits / share.passes)
         nodes[name] = float(share.nodes)
+        ratio[name] = _RATIO_OUTPUT if share.output else _RATIO
         frames += share.numbers[:3]
     if len(busy) < 2:
         return None
@@ -46,7 +48,7 @@ def find(facts: Facts) -> Finding | None:
     slow = max(each, key=lambda name: each[name])
     fast = min(each, key=lambda name: each[name])
     lost = (each[slow] - each[fast]) * nodes[slow]
-    if each[slow] < _RATIO * each[fast] or lost < _LEAST_MS:
+    if each[slow] < ratio[slow] * each[fast] or lost < _LEAST_MS:
         return None
     return facts.finding(
         ID,

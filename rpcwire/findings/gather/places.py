@@ -28,6 +28,7 @@ class Share:
         passes: in which it took part. steps: graphs it computed. waits: answers waited for.
         waited_ns: from a graph's last byte to the first byte of what was read after it.
         nodes: graph nodes of its largest pass: about as many for each layer.
+        output: it computes the output layer, which takes time for few nodes.
         numbers: packets of some graphs.
     """
 
@@ -36,6 +37,7 @@ class Share:
     waits: int = 0
     waited_ns: int = 0
     nodes: int = 0
+    output: bool = False
     numbers: list[int] = field(default_factory=list)
 
 
@@ -110,6 +112,7 @@ class Places:
             seen[server] = seen.get(server, 0) + (step.view.nodes if step.view else 0)
             if len(share.numbers) < _EXAMPLES:
                 share.numbers.append(step.graph.number)
+            share.output |= any(f.role == "logits" for f in step.outputs)
             first = next((f for f in step.outputs if f.response is not None), None)
             if first is not None and first.response is not None:
                 share.waits += 1
