@@ -15,8 +15,8 @@ pytestmark = needs_tshark
 
 #: tshark shows links to later packets only if it builds trees in its first pass, so with a filter.
 TWO_PASSES = ("-2", "-Y", "ggml_rpc", "-o", "ggml_rpc.graph_tensors:0")
-#: These few are read by the quick tests, all of them by `make check`.
-QUICK = {"v2.0.0-llama-bench", "v7.0-load-cold-snap400", "v7.0-ssh-tunnel", "v7.0-two-servers"}
+#: These two are read by the quick tests, all of them by `make check`.
+QUICK = {"v7.0-load-cold-snap400", "v7.0-ssh-tunnel"}
 ALL = [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in NAMES]
 
 
@@ -68,7 +68,9 @@ def _same_roles(rows: list[FrameRow], shown: list[Shown]) -> None:
     assert all(s["role"] in ours[s.key] for s in told)
 
 
-@pytest.mark.parametrize("name", ["v7.0-output-local", "v7.0-load-cold-snap400"])
+@pytest.mark.parametrize(
+    "name", ["v7.0-load-cold-snap400", pytest.param("v7.0-output-local", marks=pytest.mark.slow)]
+)
 def test_one_pass_shows_the_same(name: str, lua: Path) -> None:
     quiet = ("-o", "ggml_rpc.graph_tensors:0")
     once = messages(lua, capture(name), *quiet)

@@ -73,13 +73,14 @@ local function segment(tvb, n, pinfo, tree, forced)
   if n < length then seq = (seq + length - n) % TWO32 end
   local st = streams[id]
   if handled_frame ~= pinfo.number then handled_frame, handled = pinfo.number, {} end
-  local fresh = pinfo.number >= newest
+  local fresh = false                          -- seen now for the first time
   if not handled[seq] then
     handled[seq] = true
-    if fresh then
+    if pinfo.number >= newest then
       newest = pinfo.number
       st = st or new_stream(id)
       if st.state ~= "other" and not pieces_at(pinfo.number, seq) then
+        fresh = true
         take(st, tvb, n, pinfo, seq, forced)
       end
     end
