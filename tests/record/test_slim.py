@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import re
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ from rpcwire.capture.reader import read_segments
 from rpcwire.errors import CaptureError, UsageError
 from rpcwire.ggml.frame import Frame
 from rpcwire.record.capturefile import CaptureFile
+from rpcwire.record.events import Event, Kind
 from rpcwire.record.slimming import slim
+from rpcwire.record.synthetic import SyntheticCapture
 from rpcwire.session import Session
 
 from .books import PARTS, books
@@ -167,3 +170,54 @@ def test_without_memory_it_drops_rather_than_grows() -> None:
     assert any("for want of memory" in remark for remark in target.core.remarks)
     after = books(out.getvalue())
     assert [s[0] for s in after["streams"]] == [s[0] for s in books(raw)["streams"]]
+
+
+def conversation(*said: tuple[int, bytes]) -> bytes:
+    """A capture of one connection: (side, bytes) in turn."""
+    out = BytesIO()
+    capture = SyntheticCapture(out, "test")
+    ends = b"10.0.0.1\t40000\n10.0.0.2\t8080"
+    capture.take(Event(Kind.OPEN, 0, 1, 1_000_000_000, ends))
+    capture.take(Event(Kind.READY, 1, 1, 1_000_100_000, b""))
+    for k, (side, data) in enumerate(said):
+        capture.take(Event(Kind.DATA, side, 1, 1_001_000_000 + k * 1_000_000, data))
+    capture.take(Event(Kind.FIN, 0, 1, 2_000_000_000, b""))
+    capture.take(Event(Kind.FIN, 1, 1, 2_000_000_000, b""))
+    capture.finish()
+    return out.getvalue()
+
+
+def test_other_connections_keep_their_lengths_only() -> None:
+    raw = conversation(
+        (0, b"GET /?q=secret HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 200 OK\r\n\r\nsecret")
+    )
+    out = slimmed(raw)
+    assert b"secret" in raw
+    assert b"secret" not in out
+    assert b"HTTP" not in out
+    assert books(out)["streams"] == books(raw)["streams"]
+
+
+def test_unknown_commands_of_forks_keep_no_payload() -> None:
+    hello = bytes([14]) + (24).to_bytes(8, "little") + bytes(24)
+    answer = (28).to_bytes(8, "little") + bytes([7, 0, 0, 0]) + bytes(24)
+    odd = bytes([40]) + (500).to_bytes(8, "little") + bytes(20) + b"secret" * 80
+    count = bytes([15]) + bytes(8)
+    raw = conversation((0, hello), (1, answer), (0, odd + count), (1, b"\4" + bytes(7) + bytes(4)))
+    out = slimmed(raw)
+    assert b"secret" not in out
+    assert books(out)["frames"] == books(raw)["frames"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_captures_give_a_capture_or_our_own_error(seed: int) -> None:
+    chance = random.Random(seed)
+    raw = bytearray(full("v7.0-output-local.pcap.gz")[:80_000])
+    for _ in range(chance.choice((1, 10, 100))):
+        at = chance.randrange(24, len(raw))
+        raw[at : at + chance.randrange(30)] = chance.randbytes(chance.randrange(30))
+    try:
+        out = slimmed(bytes(raw), anonymize=seed % 2 == 1, step=20_000)
+    except CaptureError:
+        return
+    books(out)
