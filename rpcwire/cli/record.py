@@ -74,7 +74,12 @@ class RingSize(click.ParamType[tuple[int, int]]):
 @click.option(
     "--slim/--full", default=True, help="Leave tensor contents out (default), or keep every byte."
 )
-@click.option("--ring", type=RingSize(), help="Keep the last N files of SIZE each (100MBx10).")
+@click.option(
+    "--ring",
+    type=RingSize(),
+    metavar="SIZExN",
+    help="Keep the last N files of SIZE each (100MBx10).",
+)
 @click.option(
     "--buffer",
     "buffer_mib",
