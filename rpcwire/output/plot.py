@@ -99,7 +99,7 @@ class Figure:
 
     def clipped(self, x: float, y: float, words: str, width: float, anchor: str = "start") -> None:
         """Words cut to about a width."""
-        most = max(1, int(width / (_FONT * 0.56)))
+        most = max(1, int(width / (_FONT * 0.53)))
         self.text(x, y, words if len(words) <= most else words[: most - 1] + "…", anchor)
 
     def svg(self, name: str | None = None) -> Markup:
@@ -190,7 +190,7 @@ def legend(figure: Figure, x: float, y: float, entries: Sequence[tuple[str, str]
     """Coloured squares with words from (x, y) on, in lines; returns the y of the last line."""
     at = x
     for colour, words in entries:
-        width = 22 + len(words) * _FONT * 0.56
+        width = 22 + len(words) * _FONT * 0.53
         if at > x and at + width > figure.width - 4:
             at, y = x, y + 18
         figure.rect(at, y - 9, 10, 10, colour)

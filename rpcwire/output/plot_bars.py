@@ -53,7 +53,7 @@ class _Plan:
 
     @property
     def left(self) -> int:
-        return 8 if self.tall else 230
+        return 8 if self.tall else 250
 
     @property
     def right(self) -> int:
@@ -161,6 +161,7 @@ def change_figure(comparison: Comparison, width: int = WIDE) -> Figure:
     figure.text(8, 16, title, size=14)
     legend(figure, 8, 36, (("up", "less in B"), ("down", "more in B")))
     middle = (plan.left + plan.right) / 2
+    figure.line(middle, plan.top, middle, plan.bottom, "axis")
     for row, change in enumerate(shown):
         y, length = plan.y(row), abs(change.ms) / top * (plan.right - middle)
         name = words[change.role] + (f" ({change.phase})" if change.phase else "")
@@ -168,7 +169,6 @@ def change_figure(comparison: Comparison, width: int = WIDE) -> Figure:
         more = change.ms > 0
         figure.rect(middle if more else middle - length, y, length, _BAR, "down" if more else "up")
         figure.text(plan.right + 8, y + 11, f"{change.ms:+.3g}")
-    figure.line(middle, plan.top, middle, plan.bottom, "axis")
     return figure
 
 

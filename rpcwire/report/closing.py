@@ -172,7 +172,7 @@ def capture(run: RunReport, prefix: str, level: int) -> Markup:
     return html.section(
         f"{prefix}capture",
         "The capture",
-        element("p", "Damage and doubts:") if notes else element("p", "Nothing is wrong with it."),
+        element("p", "Damage and doubts:") if notes else element("p", "No damage was found."),
         element("ul", *notes) if notes else None,
         listed,
         joined(element("p", "Comments in the files:"), element("ul", *comments))

@@ -96,7 +96,7 @@ def _changes(found: Comparison) -> Markup:
     changes = [c for c in found.changes if abs(c.ms) > _NOTHING]
     rows = [
         (
-            joined(element("code", c.role), f" {ROLE_WORDS.get(c.role, '')}"),
+            html.role(c.role, ROLE_WORDS),
             c.phase or "-",
             html.size(c.bytes_a),
             html.size(c.bytes_b),

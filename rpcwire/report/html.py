@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,8 @@ def seconds(value: float | None) -> Cell:
 
 def share(value: float | None) -> Cell:
     """A part of something."""
-    words = share_text(value, 1.0) if value and value > 0 else f"{value or 0:.0%}"
-    return Cell("-" if not value else words, _known(value))
+    words = share_text(abs(value or 0.0), 1.0)
+    return Cell(f"-{words}" if value and value < 0 else words, _known(value))
 
 
 def table(
@@ -125,6 +125,13 @@ def figure(name: str, draw: Callable[[int], Figure], caption: str | None = None)
     ]
     said = None if caption is None else element("figcaption", caption)
     return element("figure", *parts, said)
+
+
+def role(name: str, words: Mapping[str, str]) -> Markup:
+    """A role, and what it is where its name does not say so."""
+    said = words.get(name, "")
+    code = element("code", name)
+    return code if said.replace(" ", "_").casefold() in ("", name) else joined(code, f" {said}")
 
 
 def section(name: str, title: str, *children: Child, level: int = 2) -> Markup:

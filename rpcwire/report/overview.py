@@ -102,7 +102,7 @@ def roles(run: RunReport, prefix: str, level: int) -> Markup:
     )
     rows = [
         (
-            joined(element("code", r.role), f" {ROLE_WORDS[r.role]}"),
+            html.role(r.role, ROLE_WORDS),
             html.size(r.bytes_up),
             html.size(r.bytes_down),
             html.count(r.frames),

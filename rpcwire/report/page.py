@@ -55,11 +55,15 @@ def comparison_page(found: Comparison, a: RunReport, b: RunReport) -> str:
     links = [("comparison", "A and B")]
     for letter, run in (("A", a), ("B", b)):
         prefix = f"{letter.lower()}-"
-        sections = [_SECTIONS[name][1](run, prefix, 3) for name in _names(run)]
+        names = _names(run)
+        inner = _links([(f"{prefix}{name}", _SECTIONS[name][0]) for name in names])
+        sections = [
+            element("nav", element("ul", inner), aria_label=f"Sections of run {letter}"),
+            *(_SECTIONS[name][1](run, prefix, 3) for name in names),
+        ]
         title = f"{letter}: {', '.join(PurePath(f).name for f in run.analysis.capture.files)}"
         parts.append(html.section(f"{prefix}run", title, *sections, level=2))
         links += [(f"{prefix}run", f"Run {letter}")]
-        links += [(f"{prefix}{name}", f"{letter}: {_SECTIONS[name][0]}") for name in _names(run)]
     return _page("llama.cpp RPC: two runs compared", links, joined(*parts))
 
 
@@ -69,18 +73,21 @@ def _names(run: RunReport) -> Sequence[str]:
 
 def _page(title: str, links: list[tuple[str, str]], body: Markup) -> str:
     style, script = _read("page.css"), _read("page.js")
-    items = [element("li", element("a", words, href=f"#{name}")) for name, words in links]
     filled = {
         "policy": _policy(style, script),
         "style": Markup(style),
         "script": Markup(script),
         "title": text(title),
         "version": text(__version__),
-        "links": joined(*items),
+        "links": _links(links),
         "body": body,
     }
     # in one go, so that a slot's name in the text of a capture stays what it is
     return _SLOT.sub(lambda slot: filled[slot[1]], _read("page.html"))
+
+
+def _links(links: list[tuple[str, str]]) -> Markup:
+    return joined(*(element("li", element("a", words, href=f"#{name}")) for name, words in links))
 
 
 def _policy(style: str, script: str) -> Markup:

@@ -231,7 +231,9 @@ class Waterfall {
   }
 
   picture(title, height) {
-    const svg = element("svg", { width: this.width, height, role: "img", "font-size": 12 });
+    const svg = element("svg", {
+      width: this.width, height, viewBox: `0 0 ${this.width} ${height}`, role: "img", "font-size": 12,
+    });
     svg.append(element("title", {}, title));
     return svg;
   }
