@@ -172,3 +172,12 @@ def test_a_capture_that_begins_late() -> None:
     diagnosis = diagnose(io.BytesIO(data[:24] + data[at:]))
     found_ids = {f.id: f.severity for f in diagnosis.findings}
     assert found_ids["mid-stream-start"] == "info"
+
+
+def test_a_client_that_gives_up_is_no_mismatch() -> None:
+    wire = Wire()
+    wire.send(0, request(HELLO, bytes(24)))
+    wire.now += 3_000 * MILLISECOND
+    wire._send(0, b"", 4 | ACK)
+    _, ids = found(wire)
+    assert "version-mismatch" not in ids

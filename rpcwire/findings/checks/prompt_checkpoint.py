@@ -30,8 +30,8 @@ def find(facts: Facts) -> Finding | None:
     requests = max(1, len(facts.analysis.requests))
     return facts.finding(
         ID,
-        f"llama-server reads {size(cell.down / requests)} of state a request as checkpoints while "
-        "the prompt is computed",
+        f"{size(cell.down / requests)} of state a request are read as checkpoints while the prompt "
+        "is computed",
         "Fewer checkpoints: --ctx-checkpoints 0 (-ctxcp) turns them off, --checkpoint-min-step "
         "spaces them; prompts that share a beginning are then computed again. --swa-full keeps "
         "sliding-window models from needing any.",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rpcwire.seen import Seen
 
 ID = "version-mismatch"
+#: A worker that does not understand a greeting resets the connection at once.
+_AT_ONCE_NS = 500_000_000
 
 
 def find(facts: Facts) -> Finding | None:
@@ -75,6 +77,12 @@ def _refused(links: list[Seen]) -> bool:
     """
     if not all(c.rpc.start_captured and c.rpc.requests == 1 for c in links):
         return False
-    return all(c.tcp.closed_ns is not None for c in links) and any(
-        c.tcp.sides[max(0, c.rpc.client_side)].segments for c in links
-    )
+    return all(c.tcp.closed_ns is not None and _ended_by_reason(c) for c in links)
+
+
+def _ended_by_reason(c: Seen) -> bool:
+    """Whether the worker answered, or closed at once: a client that gave up proves nothing."""
+    down = c.tcp.sides[1 - max(0, c.rpc.client_side)]
+    if down.segments or down.fin is not None:
+        return True
+    return c.tcp.closed_ns is not None and c.tcp.closed_ns - c.tcp.opened_ns < _AT_ONCE_NS
