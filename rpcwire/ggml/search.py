@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from rpcwire.ggml.credible import Verdict, header_offsets, judge, piece_offsets
+from rpcwire.ggml.credible import MOST_BYTES, Verdict, header_offsets, judge, piece_offsets
 from rpcwire.ggml.tape import LoadedSpan, Packet, Tape
 from rpcwire.ggml.versions import REQUEST_HEADER, RESPONSE_HEADER, Dialect
 
@@ -151,5 +151,5 @@ class ResponseSearch(Search):
         if self._owner.blocked(key):
             return Verdict.WAIT, offset
         packet, size = self._tape.packet(offset), int.from_bytes(header, "little")
-        credible = self._owner.credible_response(packet, size)
+        credible = size <= MOST_BYTES and self._owner.credible_response(packet, size)
         return (Verdict.YES if credible else Verdict.NO), offset + RESPONSE_HEADER
