@@ -15,10 +15,13 @@ from rpcwire.cli.progress import ProgressLine
 @click.command("analyze", short_help="account for bytes and round trips of a capture")
 @captures
 @click.option("--gguf", metavar="MODEL", help="Compare with the arithmetic of this GGUF file.")
+@click.option("--plot", metavar="OUT", help="Draw bytes by role beside the floor (.svg, .png).")
 @narrowing
 @click.option("-v", "--verbose", count=True, help="Show commands, connections and small rows too.")
 @as_json
-def command(captures: tuple[str, ...], verbose: int, as_json: bool, **narrowing: Any) -> None:
+def command(
+    captures: tuple[str, ...], plot: str | None, verbose: int, as_json: bool, **narrowing: Any
+) -> None:
     """Account for every byte and round trip: by phase, role, worker and generated token."""
     from rpcwire.analysis import analyze
     from rpcwire.output.analysis_text import analysis_text
@@ -26,6 +29,11 @@ def command(captures: tuple[str, ...], verbose: int, as_json: bool, **narrowing:
 
     with ProgressLine() as progress:
         result = analyze(list(captures), progress=progress, **narrowing)
+    if plot is not None:
+        from rpcwire.output.plot import write_figure
+        from rpcwire.output.plot_bars import role_figure
+
+        write_figure(role_figure(result), plot)
     if as_json:
         text = json.dumps(result.to_dict(), indent=2, allow_nan=False)
     else:

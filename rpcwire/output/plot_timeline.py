@@ -132,7 +132,9 @@ def _seconds(figure: Figure, data: TimelineData, total: float, y: int) -> None:
 
 
 def _box(x: float, y: float, width: float, height: float) -> str:
-    return f"M{x:.1f} {y:.1f}h{width:.2f}v{height:.1f}h-{width:.2f}z"
+    """A rectangle between whole pixels, so that neighbours touch and no light comes through."""
+    left, right = round(x), max(round(x) + 1, round(x + width))
+    return f"M{left} {y:.1f}h{right - left}v{height:.1f}h{left - right}z"
 
 
 def _thinned(data: TimelineData, width: int) -> TimelineData:
