@@ -15,24 +15,23 @@ from numpy.typing import NDArray
 
 from rpcwire.capture.dissect import dissect
 from rpcwire.capture.health import CaptureHealth
-from rpcwire.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_headers
+from rpcwire.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from rpcwire.capture.parser import PacketParser
-from rpcwire.capture.segments import ACK, FIN, RST, SYN
+from rpcwire.capture.segments import FIN, RST, SYN
 from rpcwire.ggml.raw import HEAD_LIMIT
 from rpcwire.ggml.stream import RpcConnection, State
 from rpcwire.ggml.versions import REQUEST_HEADER, RESPONSE_HEADER
 from rpcwire.record.anonymize import Anonymizer
 from rpcwire.record.bulk import JOIN_NS, Joined, ack_ends, join
-from rpcwire.record.headers import Header, find_tcp
+from rpcwire.record.columns import Columns, Direction, endpoints_of, peek, sequence_number
 from rpcwire.record.outbox import Held, Outbox, Piece, Write
 from rpcwire.record.policy import MOST_PLAIN
 from rpcwire.record.stream import Stream
 from rpcwire.record.tap import Tap
-from rpcwire.tcp.flows import Flow, FlowKey, groups
+from rpcwire.tcp.flows import FlowKey, groups
 
 if TYPE_CHECKING:
     from rpcwire.capture.packets import PacketBatch
-    from rpcwire.capture.segments import SegmentBatch
     from rpcwire.ggml.frame import Frame
     from rpcwire.tcp.connection import Connection
     from rpcwire.tcp.span import Span
@@ -44,62 +43,6 @@ MOST_HELD = 64 << 20
 #: Capture time for which a packet waits to be put in its place among those before it.
 _PATIENCE_NS = 12_000_000_000
 _IP_BYTES = {ETHERTYPE_IPV4: 20, ETHERTYPE_IPV6: 40}
-
-
-class _Direction:
-    """One direction between two endpoints, as addressed on the wire.
-
-    Attributes:
-        number: its place among all. peer: the other way round.
-        connection, stream: what its packets were found to belong to; None before.
-        joined: record that may still grow.
-    """
-
-    __slots__ = ("connection", "joined", "number", "peer", "stream")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.peer: _Direction = self
-        self.connection: Connection | None = None
-        self.stream: Stream | None = None
-        self.joined: tuple[Joined, Header, int, int] | None = None
-
-
-class _Now:
-    """The batch at hand, in columns with one element a packet."""
-
-    def __init__(self, packets: PacketBatch, segments: SegmentBatch) -> None:
-        n = len(packets)
-        self.packets = packets
-        self.segments = segments
-        self.first = packets.number
-        at = segments.number - packets.number
-        self.row = np.full(n, -1, np.int64)
-        self.row[at] = np.arange(len(at))
-        self.ip, kind = network_headers(
-            packets.data, packets.link, packets.offset, packets.offset + packets.captured
-        )
-        self.kind = kind
-        self.length = np.zeros(n, np.int64)
-        self.length[at] = segments.length
-        self.flags = np.zeros(n, np.uint8)
-        self.flags[at] = segments.flags
-        self.seq = np.zeros(n, np.int64)
-        self.seq[at] = segments.seq
-        self.direction = np.full(n, -1, np.int64)
-        quiet = (segments.flags == ACK) & (segments.length == 0) & (segments.window != 0)
-        self.quiet = np.zeros(n, np.bool_)
-        self.quiet[at] = quiet
-        self.bulk = np.zeros(n, np.bool_)
-        self.pieces: dict[int, list[Piece]] = {}
-
-    def header(self, i: int) -> Header:
-        """Headers of a TCP packet."""
-        packets, segments, row = self.packets, self.segments, int(self.row[i])
-        start, payload = int(packets.offset[i]), int(segments.payload[row])
-        raw = packets.data[start:payload].tobytes()
-        ports = int(segments.sport[row]), int(segments.dport[row])
-        return Header(raw, int(self.ip[i]) - start, find_tcp(raw, int(segments.seq[row]), ports))
 
 
 class Slimmer:
@@ -130,11 +73,11 @@ class Slimmer:
         # Names that lie further back in a message cannot be replaced.
         self._plain_bytes = REQUEST_HEADER + HEAD_LIMIT if anonymizer else MOST_PLAIN
         self._out = Outbox(write, most_held)
-        self._directions: dict[tuple[FlowKey, int], _Direction] = {}
-        self._numbered: list[_Direction] = []
+        self._directions: dict[tuple[FlowKey, int], Direction] = {}
+        self._numbered: list[Direction] = []
         self._streams: dict[tuple[Connection, int], Stream] = {}
-        self._growing: dict[_Direction, None] = {}
-        self._unplaced: dict[int, tuple[Held, _Direction]] = {}
+        self._growing: dict[Direction, None] = {}
+        self._unplaced: dict[int, tuple[Held, Direction]] = {}
 
     @property
     def hurried(self) -> int:
@@ -185,7 +128,7 @@ class Slimmer:
         segments = dissect(batch, 0, self.health)
         self.session.clear()
         self.session.feed(segments)
-        now = _Now(batch, segments)
+        now = Columns(batch, segments)
         self._address(now)
         spans = self._follow(now)
         for connection, side, span in spans:
@@ -201,7 +144,7 @@ class Slimmer:
 
     # -- what the decoder found ------------------------------------------------------------------
 
-    def _follow(self, now: _Now | None) -> list[tuple[Connection, int, Span]]:
+    def _follow(self, now: Columns | None) -> list[tuple[Connection, int, Span]]:
         """Take the states of connections; gives the spans."""
         spans = []
         touched: dict[Connection, None] = {}
@@ -235,7 +178,7 @@ class Slimmer:
         up = side == rpc.client_side
         size = REQUEST_HEADER if up else RESPONSE_HEADER
         start = rpc.frame_bytes[not up] + rpc.undecoded[not up]
-        header = _peek(spans, start, size)
+        header = peek(spans, start, size)
         claims = int.from_bytes(header[-8:], "little") if len(header) == size else -1
         if start + size + claims == end:
             stream.bulk = (start + size + HEAD_LIMIT, end)
@@ -250,7 +193,7 @@ class Slimmer:
 
     # -- which packet brought what ---------------------------------------------------------------
 
-    def _address(self, now: _Now) -> None:
+    def _address(self, now: Columns) -> None:
         """Number the directions of the segments."""
         segments = now.segments
         if not len(segments):
@@ -262,14 +205,14 @@ class Slimmer:
             numbers = np.array([pair[0].number, pair[1].number])
             now.direction[at[where]] = numbers[end]
 
-    def _direction(self, key: FlowKey, end: int) -> _Direction:
+    def _direction(self, key: FlowKey, end: int) -> Direction:
         found = self._directions.get((key, end))
         if found is None:
-            found = self._directions[key, end] = _Direction(len(self._numbered))
+            found = self._directions[key, end] = Direction(len(self._numbered))
             self._numbered.append(found)
         return found
 
-    def _spread(self, now: _Now, connection: Connection, side: int, span: Span) -> None:
+    def _spread(self, now: Columns, connection: Connection, side: int, span: Span) -> None:
         """Give the pieces of a span to their packets."""
         stream = self._stream(connection, side)
         ends = span.piece_end
@@ -302,14 +245,14 @@ class Slimmer:
                 continue
             held, direction = late
             direction.connection, direction.stream = connection, stream
-            at = (_low(connection, side, int(starts[k])) - held.header.seq) & 0xFFFFFFFF
+            at = (sequence_number(connection, side, int(starts[k])) - held.header.seq) & 0xFFFFFFFF
             held.pieces.append(Piece(stream, int(starts[k]), int(ends[k]), at, int(span.have[k])))
 
     @staticmethod
-    def _place_in(now: _Now, i: int, connection: Connection, side: int, start: int) -> int:
-        return (_low(connection, side, start) - int(now.seq[i])) & 0xFFFFFFFF
+    def _place_in(now: Columns, i: int, connection: Connection, side: int, start: int) -> int:
+        return (sequence_number(connection, side, start) - int(now.seq[i])) & 0xFFFFFFFF
 
-    def _learn(self, now: _Now, i: Index, connection: Connection, stream: Stream) -> None:
+    def _learn(self, now: Columns, i: Index, connection: Connection, stream: Stream) -> None:
         for number in np.unique(now.direction[i]).tolist():
             direction = self._numbered[number]
             direction.connection, direction.stream = connection, stream
@@ -339,14 +282,14 @@ class Slimmer:
                 found[a, b] = found[b, a] = connection
         out = {}
         for (key, _), direction in self._directions.items():
-            connection_ = found.get(_names(key))
+            connection_ = found.get(endpoints_of(key))
             if connection_ is not None:
                 out[direction.number] = connection_
         return out
 
     # -- packets out -----------------------------------------------------------------------------
 
-    def _walk(self, now: _Now) -> None:
+    def _walk(self, now: Columns) -> None:
         """Take the packets in order: runs of bulk at once, the others one by one."""
         together = now.bulk | now.quiet
         stops = np.flatnonzero(~together).tolist()
@@ -358,7 +301,7 @@ class Slimmer:
                 self._single(now, stop)
             position = stop + 1
 
-    def _run(self, now: _Now, low: int, high: int) -> None:
+    def _run(self, now: Columns, low: int, high: int) -> None:
         bulk = low + np.flatnonzero(now.bulk[low:high])
         acks = low + np.flatnonzero(now.quiet[low:high])
         if not len(bulk):
@@ -367,7 +310,7 @@ class Slimmer:
                 self._plain(now, i)
             return
         kept = self._thin(now, bulk, acks)
-        events: list[tuple[int, Joined | None, _Direction]] = []
+        events: list[tuple[int, Joined | None, Direction]] = []
         for number in np.unique(now.direction[bulk]).tolist():
             direction = self._numbered[number]
             mine = bulk[now.direction[bulk] == number]
@@ -384,7 +327,7 @@ class Slimmer:
             else:
                 self._grow(now, direction, record)
 
-    def _thin(self, now: _Now, bulk: Index, acks: Index) -> Index:
+    def _thin(self, now: Columns, bulk: Index, acks: Index) -> Index:
         """The acknowledgements that are kept among bulk: the last of each direction and slot."""
         senders = set(np.unique(now.direction[bulk]).tolist())
         kept: dict[tuple[int, int], int] = {}
@@ -398,7 +341,7 @@ class Slimmer:
                 out.append(i)
         return np.array(sorted(out + list(kept.values())), np.int64)
 
-    def _grow(self, now: _Now, direction: _Direction, record: Joined) -> None:
+    def _grow(self, now: Columns, direction: Direction, record: Joined) -> None:
         i = record.last
         before = direction.joined
         if before is not None:
@@ -415,7 +358,7 @@ class Slimmer:
         )
         self._growing[direction] = None
 
-    def _close(self, direction: _Direction) -> None:
+    def _close(self, direction: Direction) -> None:
         """Write what was joined of a direction."""
         if direction.joined is None:
             return
@@ -433,7 +376,7 @@ class Slimmer:
         ):
             self._close(direction)
 
-    def _single(self, now: _Now, i: int) -> None:
+    def _single(self, now: Columns, i: int) -> None:
         self._close_joined()
         if now.row[i] < 0:
             self._foreign(now, i)
@@ -442,7 +385,7 @@ class Slimmer:
         else:
             self._payload(now, i)
 
-    def _payload(self, now: _Now, i: int) -> None:
+    def _payload(self, now: Columns, i: int) -> None:
         packets, segments, row = now.packets, now.segments, int(now.row[i])
         start = int(segments.payload[row])
         held = Held(
@@ -462,7 +405,7 @@ class Slimmer:
             self._unplaced[now.first + i] = held, direction
         self._out.hold(held)
 
-    def _plain(self, now: _Now, i: int) -> None:
+    def _plain(self, now: Columns, i: int) -> None:
         """A segment without payload."""
         packets = now.packets
         start, end = int(packets.offset[i]), int(now.segments.payload[now.row[i]])
@@ -474,7 +417,7 @@ class Slimmer:
             int(now.ip[i]) - start,
         )
 
-    def _foreign(self, now: _Now, i: int) -> None:
+    def _foreign(self, now: Columns, i: int) -> None:
         """A packet that is not TCP: its link and network header."""
         packets = now.packets
         start = int(packets.offset[i])
@@ -487,25 +430,3 @@ class Slimmer:
             int(packets.length[i]),
             int(now.ip[i]) - start if more else -1,
         )
-
-
-def _low(connection: Connection, side: int, offset: int) -> int:
-    """Sequence number of a stream offset."""
-    return ((connection.sides[side].base or 0) + offset) & 0xFFFFFFFF
-
-
-def _names(key: FlowKey) -> tuple[object, object]:
-    ends = Flow(key, 0).endpoints
-    return ends[0], ends[1]
-
-
-def _peek(spans: list[Span], offset: int, size: int) -> bytes:
-    """Bytes at a stream offset that lie in one piece; fewer, or none, if they do not."""
-    for span in spans:
-        if span.start <= offset < span.end:
-            k = int(np.searchsorted(span.piece_end, offset, "right"))
-            start = int(span.piece_end[k - 1]) if k else span.start
-            have = min(size, int(span.have[k]) - (offset - start))
-            at = int(span.source[k]) + offset - start
-            return span.data[at : at + max(have, 0)].tobytes()
-    return b""
