@@ -27,7 +27,6 @@ from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
 from rpcwire.runs.timing import PathRtt, generated, path_rtt, token_time
-from rpcwire.runs.words import GENERATION
 from rpcwire.seen import Seen, seen
 
 if TYPE_CHECKING:
@@ -116,23 +115,13 @@ def _read_model(gguf: str | Path | None) -> Model | None:
 
 
 @dataclass
-class _Share:
-    """What a worker's device has of the generation."""
-
-    up: int = 0
-    down: int = 0
-    wait_ns: int = 0
-
-
-@dataclass
 class _Watch:
     """What is gathered beside the totals while a run is read.
 
     Attributes:
-        shares: by connection and device. holes: the first frames with bytes not captured.
+        holes: the first frames with bytes not captured.
     """
 
-    shares: dict[int, dict[int, _Share]] = field(default_factory=dict)
     holes: list[Frame] = field(default_factory=list)
     boundaries: BoundaryCounter = field(default_factory=BoundaryCounter)
     narrow: Narrow | None = None
@@ -141,24 +130,8 @@ class _Watch:
     def frame(self, frame: Frame) -> None:
         """See a frame of the window."""
         self.evidence.frame(frame)
-        devices = self.shares.get(frame.connection.id)
-        if devices is None:
-            devices = self.shares[frame.connection.id] = {}
-        share = devices.get(frame.device)
-        if share is None:
-            share = devices[frame.device] = _Share()
         if frame.missing and len(self.holes) < 5:
             self.holes.append(frame)
-        if frame.phase not in GENERATION:
-            group = frame.group if frame.request is None else frame.request.group
-            if group is None or not group.generation:
-                return
-        if frame.direction:
-            share.down += frame.bytes
-            if frame.request is not None:
-                share.wait_ns += max(0, frame.time_ns - frame.request.end_ns)
-        else:
-            share.up += frame.bytes
 
     def passed(self, p: Pass) -> None:
         """See a pass whose phase is final."""
@@ -276,8 +249,9 @@ class _Accounts:
 
     def _worker(self, server: str, links: list[Seen]) -> WorkerInfo:
         ids = [c.tcp.id for c in links]
-        by_device = [self.watch.shares.get(i, {}) for i in ids]
-        shares = [share for devices in by_device for share in devices.values()]
+        per_token = self.totals.by_connection(tokens=True)
+        shares = [t for i in ids if (t := per_token.get(i)) is not None]
+        times = self.totals.workers.get(links[0].rpc.server)
         tallies = [t for i in ids if (t := self.by_connection.get(i)) is not None]
         path = self.paths[links[0].rpc.server]
         longest = max(links, key=lambda c: c.payload)
@@ -285,12 +259,12 @@ class _Accounts:
             server=server,
             protocol=longest.rpc.protocol,
             connections=len(links),
-            devices=sorted({device for devices in by_device for device in devices}),
+            devices=sorted(times.devices) if times else [],
             bytes_up=sum(t.up for t in tallies),
             bytes_down=sum(t.down for t in tallies),
             bytes_up_per_token=self._per(sum(s.up for s in shares)),
             bytes_down_per_token=self._per(sum(s.down for s in shares)),
-            wait_ms_per_token=self._per(sum(s.wait_ns for s in shares) / 1e6),
+            wait_ms_per_token=self._per(times.wait_ns / 1e6 if times else 0),
             rtt_ms=_ms(path.total_ns),
             rtt_source=path.source or None,
             tcp_rtt_ms=_ms(path.tcp_ns),
@@ -313,7 +287,7 @@ class _Accounts:
                 bytes_up=tally.up,
                 bytes_down=tally.down,
                 frames=tally.frames,
-                round_trips=more.round_trips,
+                round_trips=tally.round_trips,
                 passes=passes,
                 rows=rows,
                 duration_s=more.duration_ns / 1e9,
@@ -360,7 +334,7 @@ class _Accounts:
         return found
 
     def _per_token(self) -> PerToken:
-        parts = self.totals.by_role(tokens=True).values()
+        parts = list(self.totals.by_role(tokens=True).values())
         time = token_time(self.totals, self.generating, self.paths)
         used = [
             path
@@ -374,7 +348,7 @@ class _Accounts:
             tokens=self.tokens,
             bytes_up=self._per(sum(t.up for t in parts)),
             bytes_down=self._per(sum(t.down for t in parts)),
-            round_trips=self._per(self.totals.generation_trips),
+            round_trips=self._per(sum(t.round_trips for t in parts)),
             ms=time.ms,
             client_ms=time.client_ms,
             network_ms=time.network_ms,

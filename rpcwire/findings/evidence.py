@@ -9,7 +9,6 @@ from rpcwire.findings.gather.contacts import Contacts
 from rpcwire.findings.gather.graphs import Graphs
 from rpcwire.findings.gather.loading import Loading
 from rpcwire.findings.gather.places import Places
-from rpcwire.findings.gather.tallies import Tallies
 from rpcwire.findings.gather.waits import Waits
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ class Evidence:
     """
 
     def __init__(self) -> None:
-        self.tallies = Tallies()
         self.graphs = Graphs()
         self.places = Places()
         self.waits = Waits()
@@ -36,7 +34,6 @@ class Evidence:
 
     def frame(self, frame: Frame) -> None:
         """See a frame whose phase and role are final."""
-        self.tallies.frame(frame)
         self.waits.frame(frame)
         self.loading.frame(frame)
         self.contacts.frame(frame)
@@ -49,5 +46,4 @@ class Evidence:
 
     def finish(self) -> None:
         """No more frames."""
-        self.tallies.finish()
         self.loading.finish()

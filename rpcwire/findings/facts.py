@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rpcwire.findings.finding import PROMPT_TOKEN, TOKEN, Cost, Figure, Finding, rank
-from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell
+from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell, Tallies
 from rpcwire.findings.pricing import PricedLink, recorded_link, severity
 from rpcwire.seen import Seen, seen
 
@@ -45,7 +45,7 @@ class Facts:
         self.session = session
         self.health = health
         self.evidence = evidence
-        self.tallies = evidence.tallies
+        self.tallies = Tallies(session.run.totals)
         recorded = recorded_link(self.recorded_rtt_ms, evidence.loading.mbit_s or None)
         self.recorded = recorded
         self.link = link or recorded

@@ -44,7 +44,7 @@ class Pulse:
             tokens,
             sum(t.up for t in generation),
             sum(t.down for t in generation),
-            sum(totals.phases[p].round_trips for p in GENERATION),
+            sum(t.round_trips for t in generation),
             sum(half.next for c in session.connections for half in c.sides),
         )
         new = [a - b for a, b in zip(now_at, self._before, strict=True)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rpcwire.ggml.versions import RESPONSE_HEADER
 from rpcwire.runs.graphview import GraphView, ViewCache
 from rpcwire.runs.link import Link
-from rpcwire.runs.passes import Context, Group, Pass, PassBuilder, give_phase
+from rpcwire.runs.passes import PER_TOKEN, TIMED, Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
 from rpcwire.runs.roles import activation_role, read_role
 from rpcwire.runs.sequences import GENERATING
@@ -357,8 +357,8 @@ class Client:
             state = p.state_before
             if state is not None:  # what moves while a request runs is its cost
                 running = self.tracker.continued(p)
-                state.generation = running is not None
-                state.timed = running is not None and running.kind == GENERATING
+                if running is not None:
+                    state.weight = TIMED if running.kind == GENERATING else PER_TOKEN
                 state.settle("state")
             phase = self._judge(p)
             for f in p.clears:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]  #: connection id, remote buffer pointer
 Place = tuple[int, int]  #: connection id, device
+PER_TOKEN, TIMED = 1, 2  #: weights of a group
 _MAX_WAITING = 64  #: passes that wait for one to prove a warm-up or not
 _MAX_WARMUPS = 4
 _MAX_OPEN = 4  #: llama.cpp keeps at most four pipeline copies
@@ -27,12 +28,13 @@ _MAX_OPEN = 4  #: llama.cpp keeps at most four pipeline copies
 class Group:
     """Frames whose phase is decided together; those that come after the decision get it at once."""
 
-    __slots__ = ("end_ns", "frames", "generation", "phase", "timed")
+    __slots__ = ("end_ns", "frames", "phase", "weight")
 
     def __init__(self) -> None:
         self.phase = ""
-        self.generation = False  #: state moved between a request's first and last target pass
-        self.timed = False  #: and after its first token, so that its time is the tokens'
+        #: of state: PER_TOKEN when moved between a request's first and last target pass, TIMED
+        #: when also after its first token, so that its time is the tokens'
+        self.weight = 0
         self.end_ns = 0  #: when the last byte of it passed
         self.frames: list[Frame] = []
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rpcwire.ggml.frame import UP
 from rpcwire.runs.distribution import Distribution
+from rpcwire.runs.passes import PER_TOKEN, TIMED
 from rpcwire.runs.words import GENERATION, PHASES, ROLES
 
 if TYPE_CHECKING:
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Tally:
-    """Bytes up and down, frames of both directions, and requests among them."""
+    """Sums of frames.
+
+    Attributes:
+        up, down: bytes. frames: of both directions. requests, round_trips: among them.
+        numbers: packets of the first requests, at most EXAMPLES.
+    """
 
     up: int = 0
     down: int = 0
     frames: int = 0
     requests: int = 0
+    round_trips: int = 0
+    numbers: list[int] = field(default_factory=list)
 
     def plus(self, other: Tally) -> None:
         """Add another tally to this one."""
@@ -30,13 +38,14 @@ class Tally:
         self.down += other.down
         self.frames += other.frames
         self.requests += other.requests
+        self.round_trips += other.round_trips
+        self.numbers += other.numbers[: EXAMPLES - len(self.numbers)]
 
 
 @dataclass(slots=True)
 class PhaseTotals:
     """What a phase has besides bytes."""
 
-    round_trips: int = 0
     passes: int = 0
     rows: int = 0
     duration_ns: int = 0
@@ -55,6 +64,7 @@ TRIVIAL = ("HELLO", "DEVICE_COUNT", "GET_ALIGNMENT", "GET_MAX_SIZE", "GET_DEVICE
 _GRAPHS = frozenset({"GRAPH_COMPUTE", "GRAPH_RECOMPUTE"})
 #: Phases during which a request is being worked on.
 _RUNNING = frozenset({*GENERATION, "prefill", "state"})
+EXAMPLES = 5  #: packet numbers kept of each tally
 _SPAN_BYTES = 16 << 10  #: below it the time between a frame's bytes is the sender's, not the link's
 _RATE_BYTES = 1 << 20  #: frames from this size on show the rate of the path
 
@@ -65,6 +75,8 @@ class WorkerTimes:
     Attributes:
         trips: round trips. waits: answers waited for. waited_ns: time from a graph's (or a
             blocking request's) last byte to its response's first, united over all workers.
+        devices: that graphs were sent to. wait_ns: from the last byte of requests that count per
+            token to the first byte of their responses.
         up_ns, down_ns: time from first to last byte of the frames that take many packets.
         up, down: bytes of the frames.
         trivial: response times by command. rates: [up, down], ns for a megabyte of frames that
@@ -72,6 +84,7 @@ class WorkerTimes:
     """
 
     __slots__ = (
+        "devices",
         "down",
         "down_ns",
         "rates",
@@ -79,12 +92,14 @@ class WorkerTimes:
         "trivial",
         "up",
         "up_ns",
+        "wait_ns",
         "waited_ns",
         "waits",
     )
 
     def __init__(self) -> None:
-        self.trips = self.waits = self.waited_ns = 0
+        self.trips = self.waits = self.waited_ns = self.wait_ns = 0
+        self.devices: set[int] = set()
         self.up_ns = self.down_ns = self.up = self.down = 0
         self.trivial: dict[str, Distribution] = {}
         self.rates = (Distribution(), Distribution())
@@ -101,21 +116,23 @@ class _Account:
         self.submitted_ns = 0  #: end of a graph that was not waited for yet
 
 
+#: What frames are counted under: phase, role, command, connection id, and what they weigh per
+#: generated token (see Group.weight; generation is TIMED).
+Key = tuple[str, str, str, int, int]
+
+
 class Totals:
     """Counts frames as they are released: once each, when phase and role are known.
 
     Attributes:
         phases: what each phase has besides bytes.
         workers: times by worker.
-        generation_trips: round trips that count per generated token.
     """
 
     def __init__(self) -> None:
         self.phases: dict[str, PhaseTotals] = {p: PhaseTotals() for p in PHASES}
         self.workers: dict[tuple[str, int], WorkerTimes] = {}
-        self.generation_trips = 0
-        #: by phase, role, command, connection id, and whether it counts per generated token
-        self._tallies: dict[tuple[str, str, str, int, bool], Tally] = {}
+        self._tallies: dict[Key, Tally] = {}
         self._responses: dict[str, Distribution] = {}
         self._accounts: dict[RpcConnection, _Account] = {}
         self._waited_until = 0
@@ -130,11 +147,10 @@ class Totals:
             request = frame.request
             group = frame.group if request is None else request.group
             phase = frame.phase
-            generating = phase in GENERATION
-            tokens = generating or (group is not None and group.generation)
-            timed = generating or (tokens and group.timed)
+            weight = TIMED if phase in GENERATION else group.weight if group is not None else 0
+            timed = weight == TIMED
             account = accounts.get(frame.connection) or self._open(frame.connection)
-            key = (phase, frame.role, frame.command, account.id, tokens)
+            key = (phase, frame.role, frame.command, account.id, weight)
             tally = tallies.get(key)
             if tally is None:
                 tally = tallies[key] = Tally()
@@ -142,12 +158,15 @@ class Totals:
             if frame.direction == UP:
                 tally.up += frame.bytes
                 tally.requests += 1
+                if tally.requests <= EXAMPLES:
+                    tally.numbers.append(frame.number)
                 if timed:
                     account.worker.up += frame.bytes
                 if frame.bytes >= _SPAN_BYTES:
                     self._long(frame, account, timed)
                 if frame.command in _GRAPHS:
                     account.submitted_ns = frame.end_ns
+                    account.worker.devices.add(frame.device)
                 # Between two frames of one phase its time goes on; while a request is generating,
                 # the time before a frame is its phase's.
                 running = phase == last_phase != "state" or (timed and last_phase in _RUNNING)
@@ -159,7 +178,7 @@ class Totals:
                 continue
             tally.down += frame.bytes
             if request is not None:
-                self._answered(frame, request, account, timed)
+                self._answered(frame, request, account, weight)
             if frame.end_ns > last_end:
                 if phase == last_phase:
                     phases[phase].duration_ns += frame.end_ns - last_end
@@ -168,13 +187,11 @@ class Totals:
 
     def round_trip(self, frame: Frame) -> None:
         """Count a round trip for a request whose phase is final."""
-        self.phases[frame.phase].round_trips += 1
-        group = frame.group
-        generating = frame.phase in GENERATION
-        if generating or (group is not None and group.generation):
-            self.generation_trips += 1
-        if generating or (group is not None and group.timed):
-            self._accounts[frame.connection].worker.trips += 1
+        phase, group = frame.phase, frame.group
+        weight = TIMED if phase in GENERATION else group.weight if group is not None else 0
+        account = self._accounts[frame.connection]
+        self._tallies[phase, frame.role, frame.command, account.id, weight].round_trips += 1
+        account.worker.trips += weight == TIMED
 
     def _open(self, connection: RpcConnection) -> _Account:
         worker = self.workers.setdefault(connection.server, WorkerTimes())
@@ -189,7 +206,7 @@ class Totals:
         if frame.bytes >= _RATE_BYTES:
             _add_rate(account.worker.rates[0], frame)
 
-    def _answered(self, frame: Frame, request: Frame, account: _Account, timed: bool) -> None:
+    def _answered(self, frame: Frame, request: Frame, account: _Account, weight: int) -> None:
         worker = account.worker
         submitted, account.submitted_ns = account.submitted_ns, 0
         took = max(0, frame.time_ns - request.end_ns)
@@ -201,7 +218,9 @@ class Totals:
             worker.trivial.setdefault(frame.command, Distribution()).add(took)
         if frame.bytes >= _RATE_BYTES:
             _add_rate(worker.rates[1], frame)
-        if timed:
+        if weight:
+            worker.wait_ns += took
+        if weight == TIMED:
             start = max(submitted or request.end_ns, self._waited_until)
             worker.waited_ns += max(0, frame.time_ns - start)
             worker.waits += 1
@@ -220,7 +239,7 @@ class Totals:
         Args:
             tokens: only what counts per generated token.
         """
-        found = self._by(1, tokens)
+        found = self._by(1, PER_TOKEN if tokens else 0)
         return {r: found[r] for r in ROLES if r in found}
 
     def by_command(self) -> dict[str, CommandTotals]:
@@ -230,15 +249,19 @@ class Totals:
             for c, tally in self._by(2).items()
         }
 
-    def by_connection(self) -> dict[int, Tally]:
-        """Bytes and frames of each connection, by its id."""
-        return self._by(3)
+    def by_connection(self, tokens: bool = False) -> dict[int, Tally]:
+        """Bytes and frames of each connection, by its id; `tokens` as in `by_role`."""
+        return self._by(3, PER_TOKEN if tokens else 0)
 
-    def _by(self, column: int, tokens: bool = False) -> dict[Any, Tally]:
+    def cells(self) -> Iterable[tuple[Key, Tally]]:
+        """Every key, and what was counted under it."""
+        return self._tallies.items()
+
+    def _by(self, column: int, weight: int = 0) -> dict[Any, Tally]:
         """Sums by one column of the keys: phase, role, command or connection id."""
         sums: dict[Any, Tally] = {}
         for key, tally in self._tallies.items():
-            if tokens and not key[4]:
+            if key[4] < weight:
                 continue
             total = sums.get(key[column])
             if total is None:

@@ -25,7 +25,8 @@ def books(capture: Any) -> dict[str, Any]:
         "phases": {k: (t.up, t.down, t.frames) for k, t in totals.by_phase().items()},
         "roles": {k: (t.up, t.down, t.frames) for k, t in totals.by_role().items()},
         "trips": {
-            k: (p.round_trips, p.passes, p.rows, p.duration_ns) for k, p in totals.phases.items()
+            k: (totals.by_phase()[k].round_trips, p.passes, p.rows, p.duration_ns)
+            for k, p in totals.phases.items()
         },
         "requests": [
             (r.prompt_tokens, r.generated_tokens, r.draft_tokens, r.accepted_tokens, r.passes,

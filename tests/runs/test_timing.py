@@ -57,7 +57,7 @@ def test_a_round_trip_is_an_answer_before_the_next_request() -> None:
                 following is None or f.response.time_ns < following.time_ns
             ):
                 trips += 1
-    assert trips == sum(p.round_trips for p in session.run.totals.phases.values())
+    assert trips == sum(t.round_trips for t in session.run.totals.by_phase().values())
 
 
 SERVED = [

@@ -6,15 +6,16 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rpcwire.ggml.frame import UP
+from rpcwire.runs.passes import TIMED
+from rpcwire.runs.totals import EXAMPLES
 from rpcwire.runs.words import GENERATION
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
+    from rpcwire.runs.totals import Tally, Totals
 
 #: Moments: while tokens are generated, while a prompt is computed, any other time.
 TOKENS, PROMPT, ELSE = "tokens", "prompt", "else"
-_EXAMPLES = 5
 
 
 @dataclass(slots=True)
@@ -32,60 +33,47 @@ class Cell:
         """Both directions."""
         return self.up + self.down
 
+    def count(self, tally: Tally) -> None:
+        """Add a tally of the totals."""
+        self.up += tally.up
+        self.down += tally.down
+        self.frames += tally.frames
+        self.trips += tally.round_trips
+        self.numbers = sorted(self.numbers + tally.numbers)[:EXAMPLES]
+
     def add(self, other: Cell) -> None:
         """Add another cell to this one."""
         self.up += other.up
         self.down += other.down
         self.frames += other.frames
         self.trips += other.trips
-        self.numbers += other.numbers[: _EXAMPLES - len(self.numbers)]
+        self.numbers += other.numbers[: EXAMPLES - len(self.numbers)]
+
+
+def _moment(phase: str, weight: int) -> str:
+    if phase in GENERATION or weight == TIMED:
+        return TOKENS
+    return PROMPT if weight or phase == "prefill" else ELSE
 
 
 def moment(frame: Frame) -> str:
     """When a frame passed, as far as costs are concerned."""
-    if frame.phase in GENERATION:
-        return TOKENS
-    if frame.phase in ("prefill", "warmup"):
-        return PROMPT if frame.phase == "prefill" else ELSE
     group = frame.group if frame.request is None else frame.request.group
-    if group is None or not group.generation:
-        return ELSE
-    return TOKENS if group.timed else PROMPT
+    return _moment(frame.phase, group.weight if group is not None else 0)
 
 
 class Tallies:
-    """Counts frames in the order in which they are released."""
+    """The totals of a run, by moment too.
 
-    def __init__(self) -> None:
+    Args:
+        totals: of the finished run.
+    """
+
+    def __init__(self, totals: Totals) -> None:
         self._cells: dict[tuple[str, str, str, str], Cell] = {}
-        self._last: dict[int, tuple[Frame, Cell]] = {}
-
-    def frame(self, frame: Frame) -> None:
-        """Take a frame whose phase and role are final."""
-        phase = frame.phase
-        when = TOKENS if phase in GENERATION else moment(frame)
-        key = (phase, frame.role, when, frame.command)
-        cell = self._cells.get(key)
-        if cell is None:
-            cell = self._cells[key] = Cell()
-        cell.frames += 1
-        if frame.direction != UP:
-            cell.down += frame.bytes
-            return
-        cell.up += frame.bytes
-        if len(cell.numbers) < _EXAMPLES:
-            cell.numbers.append(frame.number)
-        # Whether a request was a round trip is known when the next one has left.
-        before = self._last.get(frame.connection.id)
-        if before is not None:
-            before[1].trips += before[0].trip
-        self._last[frame.connection.id] = (frame, cell)
-
-    def finish(self) -> None:
-        """No more frames."""
-        for frame, cell in self._last.values():
-            cell.trips += frame.trip
-        self._last.clear()
+        for (phase, role, command, _connection, weight), tally in totals.cells():
+            key = (phase, role, _moment(phase, weight), command)
+            self._cells.setdefault(key, Cell()).count(tally)
 
     def sum(
         self,
