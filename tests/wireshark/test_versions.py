@@ -54,7 +54,12 @@ def conversation(rpc: Layers) -> Talk:
     return talk
 
 
-@pytest.mark.parametrize("version", DIALECTS)
+QUICK = ("none-1", "none-4", "3.0.0", "7.0.0", "ik-344")
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(v, marks=[] if v in QUICK else [pytest.mark.slow]) for v in DIALECTS]
+)
 def test_read_alike(version: str, lua: Path, tmp_path: Path) -> None:
     rpc = layers(version)
     path = conversation(rpc).write(tmp_path)
