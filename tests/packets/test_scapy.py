@@ -11,9 +11,10 @@ from tests.runs.recorded import recorded
 
 pytest.importorskip("scapy")
 
-from rpcwire.scapy import layers
 from scapy.layers.inet import IP, TCP
 from scapy.packet import Packet, Raw
+
+from rpcwire.scapy import layers
 
 
 def payload_of(frame: Frame) -> bytes | None:
