@@ -212,10 +212,10 @@ def test_a_capturer_that_is_killed(lab: Rig, models: Path) -> None:
     port = free_port()
     lab.worker(port)
     path = lab.folder / "run.pcapng"
-    command = drive(lab, model("dense", models), f"127.0.0.1:{port}", "400")
+    command = drive(lab, model("dense", models), f"127.0.0.1:{port}", "1700")
     recorder = lab.start(rpcwire("record", "-o", path, "--", *command), name="record")
     end = time.monotonic() + 60
-    while time.monotonic() < end and not (path.exists() and path.stat().st_size > 300_000):
+    while time.monotonic() < end and not (path.exists() and path.stat().st_size > 200_000):
         time.sleep(0.1)
     children = run(["ps", "--ppid", str(recorder.pid), "-o", "pid=,comm="]).stdout.split("\n")
     pids = [line.split()[0] for line in children if "dumpcap" in line or "tcpdump" in line]
