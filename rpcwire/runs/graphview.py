@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from rpcwire.ggml.graph import Graph
 
 _RECENT, _RECENT_BYTES = 6, 4 << 20
+#: Axes that count the rows of a batch, by role; the surest first.
+_ROW_AXES = {
+    "kv_indices": (0,),
+    "kv_mask": (1, 2),
+    "head_embedding": (1, 2),
+    "activation_pair": (1, 2),
+    "activation": (1, 2),
+    "activation_branch": (1, 2),
+}
 _MROPE = 8  #: bit of a ROPE's mode
 
 
@@ -76,12 +86,10 @@ def _shape(b: GraphIndex, inputs: dict[int, str]) -> tuple[int, bool]:
     for r in b.computed:
         if b.op[r] == "ROPE":
             return b.ne[r][2], bool(int(b.params[r][2]) & _MROPE)
-    for tensor_id, role in inputs.items():
-        ne = b.ne[b.row[tensor_id]]
-        if role in ("activation", "activation_pair", "head_embedding", "kv_mask"):
-            return ne[1] * ne[2], False
-        if role == "kv_indices":
-            return ne[0], False
+    shapes = {role: b.ne[b.row[tensor_id]] for tensor_id, role in inputs.items()}
+    for role, axes in _ROW_AXES.items():
+        if role in shapes:
+            return prod(shapes[role][axis] for axis in axes), False
     return 0, False
 
 

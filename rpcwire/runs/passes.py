@@ -95,7 +95,8 @@ class Pass:
 
     Attributes:
         id: from 0 in order of start, over all clients.
-        rows: tokens in the batch, 0 unknown. positions, cells: int64[rows] or None.
+        rows: tokens in the batch, 0 unknown; sure: not only the shape of an activation.
+        positions, cells: int64[rows] or None.
         output_rows: rows whose result was asked for, -1 unknown. output_ids: which, or None.
         complete: a final output has been read.
         ordinal: how many passes its context computed before. next: the one after it.
@@ -113,6 +114,7 @@ class Pass:
     places: set[Place] = field(default_factory=set)
     sent: set[tuple[int, int]] = field(default_factory=set)
     rows: int = 0
+    sure: bool = False
     positions: np.ndarray | None = None
     cells: np.ndarray | None = None
     output_rows: int = -1
@@ -166,7 +168,10 @@ class Pass:
         self.places.add(place)
         self.context.places.add(place)
         self.sent |= step.sent
-        self.rows = max(self.rows, step.rows)
+        if step.in_batch and not self.sure:
+            self.rows, self.sure = step.rows, True
+        elif not self.sure and step.rows:  # heads may count as rows, so the least is likeliest
+            self.rows = min(self.rows, step.rows) if self.rows else step.rows
         if self.positions is None:
             self.positions = step.positions
         if self.cells is None:
@@ -197,9 +202,7 @@ class Pass:
                 return False
         if not step.inputs and any(s.graph.device == step.device for s in self.steps):
             return not step.graph.command.endswith("RECOMPUTE")
-        return not (step.rows and self.rows and step.positions is not None) or (
-            step.rows == self.rows
-        )
+        return not (step.in_batch and self.sure) or step.rows == self.rows
 
 
 class PassBuilder:

@@ -59,6 +59,13 @@ class Step:
         return min([f.time_ns for f in self.inputs[:1]] + [self.graph.time_ns])
 
     @property
+    def in_batch(self) -> bool:
+        """Whether it takes an input with one element or row for each token of the batch."""
+        return self.rows > 0 and (
+            self.positions is not None or self.cells is not None or self.mask is not None
+        )
+
+    @property
     def is_shift(self) -> bool:
         """Whether its graph only rotates cached keys to other positions (K-shift)."""
         return self.view is not None and self.view.is_shift
