@@ -190,3 +190,12 @@ def test_damage_raises_no_error(seed: int, lua: Path, tmp_path: Path) -> None:
     names = ("-T", "fields", "-e", "ggml_rpc.cmd", "-e", "_ws.expert.message")
     assert "HELLO" in run(lua, path, *names, "-e", "ggml_rpc.tensor.name")
     run(lua, path, "-2", "-Y", "ggml_rpc", *names)
+
+
+def test_two_passes_without_a_filter(lua: Path) -> None:
+    """There the first pass builds no tree; everything is read in the second."""
+    path = capture("v7.0-ssh-tunnel")
+    once = run(lua, path).splitlines()
+    twice = run(lua, path, "-2").splitlines()
+    assert sum("GGML-RPC" in line for line in once) > 1000
+    assert once == twice

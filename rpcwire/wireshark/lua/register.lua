@@ -65,7 +65,6 @@ end
 
 -- Dissect a segment; returns whether it is ggml RPC, and a line about it.
 local function segment(tvb, n, pinfo, tree, forced)
-  if not tree then return false end            -- fields of TCP cannot be read without one
   local id, seq = number_of(get_stream), number_of(get_seq)
   if not id or not seq or n == 0 then return false end
   -- After TCP put segments back into order the data may begin before this packet's.
@@ -101,9 +100,17 @@ end
 
 function ggml_rpc.dissector(tvb, pinfo, tree)
   local good, line = segment(tvb, tvb:reported_len(), pinfo, tree, true)
-  if not good then return 0 end
-  set_columns(pinfo, line)
-  return tvb:len()
+  if good then
+    set_columns(pinfo, line)
+    return tvb:len()
+  end
+  -- What is refused other dissectors may take, for the whole connection: so not while it is not
+  -- yet known what it is, or cannot be, as nothing of TCP can be read without a tree.
+  local st = streams[number_of(get_stream) or -1]
+  if not get_stream() or (st and st.state == "new" and st.tries <= MOST_EARLY) then
+    return tvb:len()
+  end
+  return 0
 end
 
 local function heuristic(tvb, pinfo, tree)
@@ -124,7 +131,7 @@ end
 local leftovers = Proto("ggml_rpc_late", "ggml RPC, segments out of order")
 
 function leftovers.dissector(tvb, pinfo, tree)
-  local id = tree and number_of(get_stream)
+  local id = number_of(get_stream)
   local st = id and streams[id]
   if not st or st.state == "other" or handled_frame == pinfo.number then return end
   local payload = latest(get_payload)
