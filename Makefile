@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 CAPTURE ?= captures/v7.0-qwen35-mtp.pcap.gz
 
-.PHONY: demo test lint types check format fuzz bench clean
+.PHONY: demo test lint types check format fuzz bench lab docs man clean
 
 demo: $(VENV)/ready
 	$(BIN)/rpcwire analyze $(CAPTURE)
@@ -35,6 +35,10 @@ fuzz: $(VENV)/ready-dev
 # Times and memory beside tcpdump's on the same machine, as ratios; captures are made in .bench.
 bench: $(VENV)/ready-dev
 	$(BIN)/python tests/bench/run.py
+
+# End-to-end tests against real llama.cpp, found or built outside the checkout (some minutes once).
+lab: $(VENV)/ready-dev
+	PYTHON=$(BIN)/python tests/lab/run
 
 # Generated documentation: docs/protocol.md; man pages and completions into build/share.
 docs man: $(VENV)/ready
