@@ -24,7 +24,7 @@ F32, I32, I64 = 0, 26, 27
 _FEW_UNARY_OPS = 32
 
 #: ggml names the result of these ops after its source.
-_SUFFIXES = {
+SUFFIXES = {
     b" (view)": "VIEW",
     b" (reshaped)": "RESHAPE",
     b" (permuted)": "PERMUTE",
@@ -56,7 +56,7 @@ class OpGroup:
         names: list[bytes] = records["name"].tolist()
         #: Ops that the names of the tensors speak of.
         self.hints = Counter(
-            op for name in names[:50] for end, op in _SUFFIXES.items() if name.endswith(end)
+            op for name in names[:50] for end, op in SUFFIXES.items() if name.endswith(end)
         )
 
     def src_ne(self, i: int) -> Ints:

@@ -9,7 +9,13 @@ from rpcwire.runs.graphview import GraphView, ViewCache
 from rpcwire.runs.link import Link
 from rpcwire.runs.passes import PER_TOKEN, TIMED, Context, Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
-from rpcwire.runs.roles import activation_role, read_role
+from rpcwire.runs.roles import (
+    ALLOCATIONS,
+    COMMAND_ROLE,
+    PROBES,
+    activation_role,
+    read_role,
+)
 from rpcwire.runs.sequences import GENERATING
 from rpcwire.runs.shapes import output_role
 from rpcwire.runs.steps import Step, make_step
@@ -22,26 +28,6 @@ if TYPE_CHECKING:
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
 _MAX_QUERIES = 20_000
 _MAX_SIZES = 1_000
-
-_PROBES = ("HELLO", "DEVICE_COUNT", "GET_DEVICE_MEMORY", "GET_ALIGNMENT", "GET_MAX_SIZE")
-_ALLOCATIONS = (
-    "ALLOC_BUFFER",
-    "FREE_BUFFER",
-    "BUFFER_CLEAR",
-    "BUFFER_GET_BASE",
-    "INIT_TENSOR",
-    "MEMSET_TENSOR",
-)
-#: Role of commands whose role does not depend on what they carry.
-_ROLE = {
-    **dict.fromkeys(_PROBES, "probe"),
-    **dict.fromkeys(_ALLOCATIONS, "allocation"),
-    "GET_ALLOC_SIZE": "alloc_query",
-    "GRAPH_COMPUTE": "graph",
-    "GRAPH_RECOMPUTE": "graph_reuse",
-    "SET_TENSOR_HASH": "weights_hash",
-    "COPY_TENSOR": "copy",
-}
 
 
 class Client:
@@ -62,8 +48,8 @@ class Client:
         self._restored = False
         self._views = ViewCache()
         self._handlers = {
-            **dict.fromkeys(_PROBES, self._probe),
-            **dict.fromkeys(_ALLOCATIONS, self._allocation),
+            **dict.fromkeys(PROBES, self._probe),
+            **dict.fromkeys(ALLOCATIONS, self._allocation),
             "BUFFER_CLEAR": self._clear,
             "FREE_BUFFER": self._free,
             "GET_ALLOC_SIZE": self._alloc_query,
@@ -84,7 +70,7 @@ class Client:
         if previous is not None:
             previous.next_ns = frame.time_ns
             self._maybe_trip(previous)
-        frame.role = _ROLE.get(frame.command, "")
+        frame.role = COMMAND_ROLE.get(frame.command, "")
         if link.greeting is not None:
             if frame.command == "HELLO":
                 link.greeting.append(frame)

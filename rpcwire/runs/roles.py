@@ -1,4 +1,7 @@
-"""Roles that the graph alone cannot settle: what an activation is depends on where in the pass."""
+"""Roles that need no graph, and those that it alone cannot settle.
+
+What an activation is depends on where in the pass it travels.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,25 @@ if TYPE_CHECKING:
     from rpcwire.runs.passes import Pass
     from rpcwire.runs.steps import Step
 
+PROBES = ("HELLO", "DEVICE_COUNT", "GET_DEVICE_MEMORY", "GET_ALIGNMENT", "GET_MAX_SIZE")
+ALLOCATIONS = (
+    "ALLOC_BUFFER",
+    "FREE_BUFFER",
+    "BUFFER_CLEAR",
+    "BUFFER_GET_BASE",
+    "INIT_TENSOR",
+    "MEMSET_TENSOR",
+)
+#: Role of commands whose role does not depend on what they carry.
+COMMAND_ROLE = {
+    **dict.fromkeys(PROBES, "probe"),
+    **dict.fromkeys(ALLOCATIONS, "allocation"),
+    "GET_ALLOC_SIZE": "alloc_query",
+    "GRAPH_COMPUTE": "graph",
+    "GRAPH_RECOMPUTE": "graph_reuse",
+    "SET_TENSOR_HASH": "weights_hash",
+    "COPY_TENSOR": "copy",
+}
 #: Settled by the graph's structure, whatever the pass.
 _FIXED = {
     "activation_pair": "hidden_in",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 from rpcwire.ggml.credible import MOST_BYTES, MOST_GRAPH, MOST_SEARCHED, size_limits
-from rpcwire.ggml.ops import _SUFFIXES as SUFFIXES
+from rpcwire.ggml.ops import SUFFIXES
 from rpcwire.ggml.ops_table import OP_TABLES
 from rpcwire.ggml.tensor import MAX_DIMS, TYPES, TensorLayout
 from rpcwire.ggml.versions import (
@@ -18,7 +18,7 @@ from rpcwire.ggml.versions import (
     Field,
     Shape,
 )
-from rpcwire.runs.client import _ROLE as ROLE_OF_COMMAND
+from rpcwire.runs.roles import COMMAND_ROLE
 from rpcwire.wireshark.luatext import Raw, lua
 
 #: Ops whose suffix the results of others bear, too: whatever writes into a view of its source.
@@ -55,7 +55,7 @@ def tables() -> str:
         "-- how ggml names the results of some ops",
         _table("SUFFIXES", {k: v for k, v in _suffixes().items() if v not in _SHARED}),
         "-- roles that a command alone tells",
-        _table("ROLES", ROLE_OF_COMMAND),
+        _table("ROLES", COMMAND_ROLE),
         "-- tensor records",
         _list("LAYOUTS", [_layout(layout) for layout in layouts]),
         "-- commands as they are in one or more versions",
