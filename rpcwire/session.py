@@ -14,14 +14,13 @@ from rpcwire.tcp.assembler import Assembler, Delivery
 if TYPE_CHECKING:
     from rpcwire.capture.segments import SegmentBatch
     from rpcwire.ggml.frame import Frame
-    from rpcwire.ggml.versions import Dialect
     from rpcwire.runs.passes import Pass
     from rpcwire.tcp.connection import Connection
 
 Source = str | Path | BinaryIO
 
-#: By the packet that completed it.
-_IN_ORDER = attrgetter("file", "end_number", "connection.id", "direction", "offset")
+#: By the packet that completed it, or showed what it belongs to.
+_IN_ORDER = attrgetter("known", "connection.id")
 
 
 class Session:
@@ -30,6 +29,8 @@ class Session:
     Args:
         ports: only connections with one of these ports on either end; None takes all.
         on_frame, on_pass: see RunBuilder.
+        on_delivery: called with what the assembler hands on, before frames are cut from it.
+        on_cut: called with every frame in order, before phase and role are known.
 
     Attributes:
         run: the accounts.
@@ -42,11 +43,14 @@ class Session:
         ports: Container[int] | None = None,
         on_frame: Callable[[Frame], None] | None = None,
         on_pass: Callable[[Pass], None] | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+        on_cut: Callable[[Frame], None] | None = None,
     ) -> None:
         self.assembler = Assembler(ports=ports)
         self.run = RunBuilder(on_frame, on_pass)
         self.connections: dict[Connection, RpcConnection] = {}
-        self._learned: dict[tuple[str, int], tuple[Dialect, ...]] = {}
+        self._on_delivery = on_delivery
+        self._on_cut = on_cut
 
     def feed(self, batch: SegmentBatch) -> None:
         """Take the next segments."""
@@ -62,6 +66,8 @@ class Session:
     def _take(self, deliveries: list[Delivery], last: int | None) -> None:
         frames: list[Frame] = []
         for delivery in deliveries:
+            if self._on_delivery is not None:
+                self._on_delivery(delivery)
             rpc = self.connections.get(delivery.connection)
             if rpc is None:
                 rpc = self.connections[delivery.connection] = RpcConnection(delivery.connection)
@@ -74,4 +80,7 @@ class Session:
 
     def _hand_on(self, frames: list[Frame]) -> None:
         frames.sort(key=_IN_ORDER)
+        if self._on_cut is not None:
+            for frame in frames:
+                self._on_cut(frame)
         self.run.feed(frames)

@@ -39,6 +39,8 @@ class Frame:
         device: device number of commands that carry one, else 0.
         graph: of GRAPH_COMPUTE, when wholly captured; else None.
         request, response: the other half; None when there is none, or it was not captured.
+        known: place, in the order of all packets, at which the frame was complete and its other
+            half known; never falls from one frame handed on to the next.
         role, phase, pass_id, group, next_ns, trip, counted, tensor_id: filled in by the runs layer
             (next_ns: when the next request of the connection left; group: whatever decides the
             phase; trip: a round trip; counted: already in the totals; tensor_id: of an upload).
@@ -66,6 +68,7 @@ class Frame:
     graph: Graph | None = None
     request: Frame | None = field(default=None, repr=False)
     response: Frame | None = field(default=None, repr=False)
+    known: int = 0
     role: str = ""
     phase: str = ""
     pass_id: int = -1

@@ -492,6 +492,7 @@ class RpcConnection:
         frames = []
         for raw in ready:
             frame = raw.frame
+            frame.known = raw.key
             frame_bytes[frame.direction] += frame.bytes
             frames.append(frame)
         return frames
