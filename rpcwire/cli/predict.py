@@ -96,6 +96,8 @@ def command(  # noqa: PLR0917 - one parameter an option
         capture=capture,
         flags=flags,
     )
+    if min_tps is not None and not 0 < min_tps < 1e9:
+        raise UsageError("--min-tps must be a positive number of tokens/s")
     status = _run(options, min_tps, plot, as_json)
     if status:
         ctx.exit(status)
@@ -127,6 +129,8 @@ def _run(options: Options, min_tps: float | None, plot: str | None, as_json: boo
     if recorded is not None and not options.flags:
         return _replay(recorded, options, min_tps, plot, as_json)
     prediction = _predict(options, recorded)
+    for line in prediction.warnings:
+        click.echo(f"rpcwire: {line}", err=True)
     if plot is not None:
         from rpcwire.output.predict_plot import write_plot
 
@@ -201,7 +205,7 @@ def _replay(
 def _predict(options: Options, recorded: Recorded | None) -> Prediction:
     from rpcwire.models.flags import parse_command_line
     from rpcwire.models.load import load_model
-    from rpcwire.predict.hardware import read_hardware
+    from rpcwire.predict.hardware import check_devices, read_hardware
     from rpcwire.predict.prediction import predict
     from rpcwire.predict.scenario import SIMPLE, make_scenario, spec_types
 
@@ -230,6 +234,7 @@ def _predict(options: Options, recorded: Recorded | None) -> Prediction:
         depth=options.depth,
         draft=draft,
     )
+    check_devices(hardware, [device.name for device in scenario.placement.devices])
     return predict(scenario, hardware, links, options.acceptance)
 
 
@@ -237,6 +242,8 @@ def _links(options: Options) -> list[Link]:
     from rpcwire.links.catalogue import catalogue, find_link, given_link, tunnelled
 
     if options.rtt is not None:
+        if options.chosen_links:
+            click.echo("rpcwire: --rtt replaces --link: it is the only link", err=True)
         return [given_link(options.rtt, options.bandwidth, options.tunnel)]
     if options.bandwidth is not None:
         raise UsageError("--bandwidth needs --rtt")
@@ -253,6 +260,6 @@ def _check(results: list[LinkResult], least: float, options: Options) -> int:
     reached = [speed >= least for speed in speeds]
     if all(reached) if every else any(reached):
         return 0
-    slow = [r.link.title for r, ok in zip(results, reached, strict=True) if not ok]
-    click.echo(f"rpcwire predict: fewer than {least:g} tokens/s on {', '.join(slow)}", err=True)
+    slow = [r.link.name for r, ok in zip(results, reached, strict=True) if not ok]
+    click.echo(f"rpcwire: fewer than {least:g} tokens/s on {', '.join(slow)}", err=True)
     return 1

@@ -98,23 +98,24 @@ def tunnelled(link: Link, tunnel: str) -> Link:
 
 
 _NUMBER = re.compile(r"^\s*([0-9]*\.?[0-9]+(?:e[+-]?\d+)?)\s*([a-z/]*)\s*$", re.I)
+#: What ping prints last: "rtt min/avg/max/mdev = 0.251/0.293/0.412/0.031 ms", or its figures alone.
+_PING = re.compile(r"^(?:.*=)?\s*([\d.]+)/([\d.]+)/([\d.]+)(?:/[\d.]+)?\s*([a-zµ]*)\s*$", re.I)
 _TIMES = {"": 1.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "s": 1e3}
+_BITS = ("", "bit", "bit/s", "bits/s", "bits/sec", "bps")  # the last but one is iperf3's
 _RATES = {
     "": 1.0,
-    "m": 1.0,
-    "mbit": 1.0,
-    "mbit/s": 1.0,
-    "mbps": 1.0,
-    "g": 1e3,
-    "gbit": 1e3,
-    "gbit/s": 1e3,
-    "gbps": 1e3,
-    "k": 1e-3,
-    "kbit": 1e-3,
-    "kbit/s": 1e-3,
-    "kbps": 1e-3,
+    **{
+        prefix + word: factor
+        for prefix, factor in (("k", 1e-3), ("m", 1.0), ("g", 1e3))
+        for word in _BITS
+    },
 }
 _BYTE_RATES = {"KB/s": 8e-3, "MB/s": 8.0, "GB/s": 8e3, "MiB/s": 8.388608, "GiB/s": 8589.934592}
+_BYTE_RATES |= {  # iperf3 -f K, M, G: binary multiples
+    "KBytes/sec": 8 * 1024 / 1e6,
+    "MBytes/sec": 8.388608,
+    "GBytes/sec": 8589.934592,
+}
 
 
 def _parse(text: str, units: dict[str, float], what: str) -> float:
@@ -124,8 +125,20 @@ def _parse(text: str, units: dict[str, float], what: str) -> float:
     factor = _BYTE_RATES.get(unit) if units is _RATES else None
     factor = factor if factor is not None else units.get(unit.lower())
     if not match or factor is None or not 0 <= value * factor < 1e9:
-        raise UsageError(f"{what} {text!r} makes no sense")
+        example = "0.3ms" if units is _TIMES else "940mbit"
+        raise UsageError(f"{what} {text!r}: give {what} {example}, for example")
     return value * factor
+
+
+def _round_trips(text: str) -> tuple[float, float, float]:
+    """Low, middle and high of `--rtt`: one time, or ping's summary."""
+    match = _PING.match(text)
+    if match is None:
+        return (_parse(text, _TIMES, "--rtt"),) * 3
+    low, mid, high = (_parse(part + match[4], _TIMES, "--rtt") for part in match.groups()[:3])
+    if not low <= mid <= high:
+        raise UsageError(f"--rtt {text!r}: ping's figures are min/avg/max")
+    return low, mid, high
 
 
 def given_link(rtt: str, bandwidth: str | None, tunnel: str | None = None) -> Link:
@@ -134,11 +147,11 @@ def given_link(rtt: str, bandwidth: str | None, tunnel: str | None = None) -> Li
     Raises:
         UsageError: not a time or a rate.
     """
-    rtt_ms = _parse(rtt, _TIMES, "--rtt")
+    rtt_ms = _round_trips(rtt)
     rate = _parse(bandwidth, _RATES, "--bandwidth") if bandwidth else 941.0
     if rate <= 0:
         raise UsageError("--bandwidth must be more than 0")
-    title = f"{rtt_ms:g} ms, {rate:g} Mbit/s"
+    title = f"{rtt_ms[1]:g} ms, {rate:g} Mbit/s"
     source = "--rtt and --bandwidth" if bandwidth else "--rtt; rate of 1 Gbit Ethernet assumed"
-    link = Link("given", title, (rtt_ms,) * 3, (rate,) * 3, (source,), given=True)
+    link = Link("given", title, rtt_ms, (rate,) * 3, (source,), given=True)
     return tunnelled(link, tunnel) if tunnel else link

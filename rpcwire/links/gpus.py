@@ -54,7 +54,7 @@ def find_gpu(name: str) -> tuple[str, float, str]:
     word = word.removeprefix("radeon-").removeprefix("apple-")
     if word not in gpus:
         near = [key for key in gpus if word and (word in key or key in word)]
-        hint = f"; did you mean {', '.join(near[:5])}?" if near else ""
-        raise UsageError(f"--gpu {name}: not in the table{hint} Use --membw DEV=GB/s instead")
+        hint = f"; did you mean {', '.join(near[:5])}?" if near else ";"
+        raise UsageError(f"--gpu {name}: not in the table{hint} use --membw DEV=GB/s instead")
     bandwidth, source = gpus[word]
     return word, bandwidth, source

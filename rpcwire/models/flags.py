@@ -71,7 +71,7 @@ class ServerFlags:
     """What a llama.cpp command line said; None where it was silent.
 
     `lists` fields keep the order in which they were given. `bench`: it was llama-bench.
-    `ignored`: flags that change nothing here or are not known.
+    `ignored`: flags that change nothing here or are not known, and stray words.
     """
 
     model: str | None = None
@@ -125,10 +125,12 @@ def _is_bench(token: str) -> bool:
 
 
 def _positional(flags: ServerFlags, token: str) -> None:
-    """A program's name, or a variable set for it."""
+    """A program's name, a variable set for it, or a word that belongs to nothing."""
     name, equals, value = token.partition("=")
     if equals and name in _BY_ENV:
         _set(flags, _BY_ENV[name], value, name)
+    elif "llama" not in token.lower() and not equals:
+        flags.ignored.append(token)
 
 
 def _one(flags: ServerFlags, tokens: list[str], index: int) -> int:

@@ -42,7 +42,8 @@ def read_file_header(path: Path) -> Header:
                 finally:
                     view.release()
     except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot read {path}: {reason}") from error
     return header
 
 

@@ -135,13 +135,15 @@ def list_devices(flags: ServerFlags, local: list[str], legacy_names: bool = Fals
         return workers + [Device(name, buffer=name) for name in local]
     if [name.lower() for name in named] == ["none"]:
         return []
-    devices = []
+    devices: list[Device] = []
     for name in named:
         found = known.get(name.upper()) or _by_endpoint(workers, name) or _further(workers, name)
         if found is None and _LOCAL_NAME.match(name):
             found = Device(name, buffer=name)
         if found is None:
             raise UsageError(f"-dev {name}: no such device; --rpc gives {', '.join(known) or '-'}")
+        if found in devices:
+            raise UsageError(f"-dev names {name} twice")
         devices.append(found)
     return devices
 
@@ -180,6 +182,8 @@ def parse_split(text: str, count: int) -> tuple[list[float], list[str]]:
             f"-ts {text} names {len(numbers)} of {count} devices: llama.cpp pads it with zeros, "
             "the others get no layer"
         )
+    if len(numbers) > count:
+        warnings.append(f"-ts {text} names {len(numbers)} devices; there are {count}")
     return (numbers + [0.0] * count)[:count], warnings
 
 

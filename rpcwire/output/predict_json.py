@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from rpcwire.predict.passes import Pass
-from rpcwire.predict.prediction import LinkResult, Prediction
+from rpcwire.predict.prediction import LinkResult, Prediction, usual_link
 from rpcwire.predict.recorded import Recorded
 from rpcwire.predict.wire import Exchange
 
@@ -173,7 +173,7 @@ def _draft(prediction: Prediction) -> dict[str, Any] | None:
     if one is None:
         return None
     exchanges = one.exchanges
-    first = prediction.links[0].break_even if prediction.links else None
+    first = usual_link(prediction.links).break_even if prediction.links else None
     return {
         "bytes_up_per_round": sum(exchange.up for exchange in exchanges),
         "bytes_down_per_round": sum(exchange.down for exchange in exchanges),

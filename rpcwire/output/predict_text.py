@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from rpcwire.predict.prediction import LinkResult, Prediction
+from rpcwire.predict.prediction import LinkResult, Prediction, usual_link
 from rpcwire.predict.recorded import Recorded
 from rpcwire.predict.scenario import Assumption
 from rpcwire.predict.wire import Exchange
@@ -20,10 +20,21 @@ _WORDS = {
 }
 
 
+#: Part of a token's bytes from which a role is worth a sentence, and that sentence.
+WORTH = 0.2
+_ADVICE = {
+    "logits": "Logits are {} of a token's bytes, {} on {}: an output layer on a device of the "
+    "client (the last of -dev, or -ot '^output.weight=CPU') keeps them there.",
+    "kv_rotation": "The quantised KV cache costs {} a token, {} on {}: rotation matrices, sent "
+    "to each device in each step.",
+    "graph": "Graphs are {} of a token's bytes, {} on {}: sent in full where a device computes "
+    "two in turn, where it has several parts of one, or below protocol 3.5.",
+}
+
+
 def prediction_text(prediction: Prediction) -> str:
-    """The whole report, at most 80 columns wide."""
-    parts = [_wrap(warning, "warning: ") for warning in prediction.warnings]
-    parts += list(_verdicts(prediction))
+    """The whole report, at most 80 columns wide; warnings are the caller's."""
+    parts = list(_verdicts(prediction))
     parts.append("\n".join(_link_table(prediction.links)))
     parts.append("\n".join(_crossing(prediction)))
     if prediction.run.round is not None:
@@ -60,7 +71,13 @@ def _replayed(recorded: Recorded, result: LinkResult) -> str:
 
 
 def _wrap(text: str, first: str = "") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first))
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_on_hyphens=False,
+    )
 
 
 def _verdicts(prediction: Prediction) -> Iterator[str]:
@@ -71,44 +88,66 @@ def _verdicts(prediction: Prediction) -> Iterator[str]:
     else:
         for verdict, words in (
             ("enough", "Enough"),
-            ("limits", "Usable, but felt"),
+            ("limits", "Limits"),
             ("not enough", "Not enough"),
         ):
             names = [result.link.name for result in results if result.verdict == verdict]
             if names:
                 yield _wrap(f"{words}: {', '.join(names)}.")
-        usual = next((result for result in results if result.link.name == "1gbe"), results[0])
-        yield _wrap(sentence(prediction, usual))
+        yield _wrap(sentence(prediction, usual_link(results)))
+    yield from _advice(prediction)
     slots = prediction.run.slots
     if slots is not None:
         number = prediction.scenario.context.n_parallel
         yield _wrap(
             f"With all {number} slots busy a step carries {number} tokens: "
             f"{_bytes(slots.up)} up, {_bytes(slots.down)} down, "
-            f"{slots.round_trips} round trips."
+            f"{_count(slots.round_trips, 'round trip')}."
         )
+
+
+def _advice(prediction: Prediction) -> Iterator[str]:
+    """What a placement or a flag costs on the usual link, where it is worth a sentence."""
+    result = usual_link(prediction.links)
+    rate = result.link.mbit_s[1] * 1e3 / 8  # bytes a millisecond
+    roles = {role: up + down for role, up, down, _ in prediction.roles(_token(prediction))}
+    tokens = prediction.tokens_per_round if prediction.run.round is not None else 1.0
+    whole = sum(roles.values())
+    for role, told in _ADVICE.items():
+        size = roles.get(role, 0) / tokens
+        if size and size * tokens >= WORTH * whole:
+            yield _wrap(told.format(_bytes(size), f"{size / rate:.2g} ms", result.link.title))
+
+
+def _token(prediction: Prediction) -> Sequence[Exchange]:
+    one = prediction.run.round
+    return prediction.run.decode.exchanges if one is None else one.exchanges
 
 
 def sentence(prediction: Prediction, result: LinkResult) -> str:
     """The verdict on one link in words."""
     title = result.link.title
     net = f"{result.network_ms:.3g} ms"
+    if result.network_ms == 0:
+        return f"{title} is enough: no worker takes part, so nothing crosses the network."
     if result.total_ms is None or result.tokens_per_s is None:
         text = (
-            f"{title}: the network takes {net} a token, so at most "
+            f"Unknown whether {title} is enough: the network takes {net} a token, so at most "
             f"{result.ceiling:.3g} tokens/s, most of it {_WORDS[result.limited_by]}. "
             "How much of a token that is depends on the machines: name them with --gpu or "
             "--membw, or give --baseline."
         )
     else:
-        word = {"enough": "is enough", "limits": "is felt", "not enough": "is not enough"}
+        word = {"enough": "is enough", "limits": "limits you", "not enough": "is not enough"}
         text = (
             f"{title} {word[result.verdict]}: {result.network_ms:.2g} of "
             f"{result.total_ms:.3g} ms per token are the network "
             f"({result.tokens_per_s[1]:.3g} tokens/s)."
         )
         text += _faster(prediction, result)
-        text += f" What limits you is {_limit(prediction, result)}."
+        alone = result.verdict == "enough" or result.limited_by in ("latency", "bandwidth")
+        what = "What limits you is" if alone else "The largest part is still"
+        text += f" {what} {_limit(prediction, result)}."
     if prediction.scenario.drafts and result.break_even is not None:
         text += _drafts_pay(prediction, result.break_even)
     return text
@@ -151,13 +190,18 @@ def _limit(prediction: Prediction, result: LinkResult) -> str:
         return (
             f"round trips, {trips} a token"
             if result.limited_by == "latency"
-            else (_WORDS[result.limited_by])
+            else _WORDS.get(result.limited_by, result.limited_by)
         )
     if prediction.hardware.baseline is not None:
         return "computing"
     name = max(compute.by_device, key=lambda device: compute.by_device[device])
     card = prediction.hardware.names.get(name)
     return f"the memory of {name}" + (f" ({card})" if card else "")
+
+
+def _count(number: int, noun: str) -> str:
+    many = {"boundary": "boundaries", "ubatch": "ubatches"}.get(noun, noun + "s")
+    return f"{number} {noun if number == 1 else many}"
 
 
 def _link_table(results: Sequence[LinkResult]) -> Iterator[str]:
@@ -188,7 +232,7 @@ def _crossing(prediction: Prediction) -> Iterator[str]:
     step = prediction.run.decode
     yield (
         f"What crosses per token at depth {prediction.scenario.depth} "
-        f"({step.round_trips} round trips):"
+        f"({_count(step.round_trips, 'round trip')}):"
     )
     yield from _role_table(prediction, step.exchanges)
     floor = prediction.floor_bytes_per_token
@@ -196,7 +240,7 @@ def _crossing(prediction: Prediction) -> Iterator[str]:
     times = f", {total / floor:.1f} times the floor" if floor else ""
     yield _wrap(
         f"Textbook floor: {_bytes(floor)} (16-bit hidden states over "
-        f"{prediction.scenario.placement.boundaries()} boundaries, once). "
+        f"{_count(prediction.scenario.placement.boundaries(), 'boundary')}, once). "
         f"In all {_bytes(total)}{times}.",
         "  ",
     )
@@ -204,7 +248,7 @@ def _crossing(prediction: Prediction) -> Iterator[str]:
     passes = [*run.prefill, *run.prefill_heads]
     up, down = sum(one.up for one in passes), sum(one.down for one in passes)
     yield _wrap(
-        f"A prompt of {prediction.scenario.prompt} tokens: {len(run.prefill)} ubatches, "
+        f"A prompt of {prediction.scenario.prompt} tokens: {_count(len(run.prefill), 'ubatch')}, "
         f"{_bytes(up)} up, {_bytes(down)} down"
         + (f", and {_bytes(run.state_bytes)} of state as a checkpoint" if run.state_bytes else "")
         + ".",

@@ -84,7 +84,7 @@ class Builder:
             x = self._layer(layer, x, last and self._late_outputs() is None)
         return self._output(x)
 
-    def draft_graph(self, outputs: bool = True) -> Graph:
+    def draft_graph(self) -> Graph:
         """Build the graph of the multi-token-prediction head that follows the last layer."""
         layer = self.model.layers
         names: dict[str, Node] = {}
@@ -97,14 +97,18 @@ class Builder:
         picked = self._rows(hidden, self.shape.outputs)
         logits = self._matmul_output(picked)
         sizes = 4 * self.model.vocab_size * self.shape.outputs
-        chain = logits
-        for op in ("pad", "view", "view", "view"):
-            chain = self._append(Node("logits_seq", op, sizes, sources=[chain]))
-            chain.base = chain.sources[0].base or chain.sources[0] if op == "view" else None
-        top = self._append(Node("top_k", "topk", 40, down="sampling", sources=[chain]))
-        score = self._append(Node("top_k_rows", "rows", 40, down="sampling", sources=[chain, top]))
-        del outputs
-        return Graph(self.nodes, None, hidden, [score, top], self._listed())
+        padded = self._append(Node("logits_pad", "pad", sizes, sources=[logits]))
+        samples: list[Node] = []
+        for _ in range(self.context.n_slots):  # a chain for each slot, busy or not
+            chain = padded
+            for _ in range(3):
+                chain = self._append(Node("logits_seq", "view", sizes, sources=[chain]))
+                chain.base = padded
+            top = self._append(Node("top_k", "topk", 40, down="sampling", sources=[chain]))
+            sources = [chain, top]
+            rows_of = self._append(Node("top_k_rows", "rows", 40, down="sampling", sources=sources))
+            samples = samples or [rows_of, top]
+        return Graph(self.nodes, None, hidden, samples, self._listed())
 
     def _late_outputs(self) -> str | None:
         """Where the output rows are picked: around the last norm, or None: in the last layer."""

@@ -38,6 +38,8 @@ class Build:
     value_first: bool
     scales_query: bool
     state_checkpoints: bool
+    default_slots: int
+    draft_catch_up: str
     source: str
 
     @property

@@ -83,6 +83,17 @@ def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
     return (name.upper() if name.upper().startswith(("RPC", "CPU")) else name), value.strip()
 
 
+def check_devices(hardware: Hardware, names: list[str]) -> None:
+    """See that every machine described is one of the split.
+
+    Raises:
+        UsageError: a device that the placement does not know.
+    """
+    for device in hardware.bandwidths:
+        if device not in names:
+            raise UsageError(f"{device} is described but not used: there are {', '.join(names)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Milliseconds of computing per device, low, mid and high *speed*.

@@ -161,7 +161,8 @@ def _on_link(prediction: Prediction, link: Link) -> LinkResult:
         total = _round_compute(prediction)
         break_even = _break_even(prediction, plain[1], network[1], total)
     net_ms = [1e3 * time.total / tokens for time, tokens in zip(network, per_round, strict=True)]
-    speeds = share = total_ms = None
+    speeds = total_ms = None
+    share = None if net_ms[1] else 0.0  # nothing crosses: no machine could make it felt
     if total is not None:
         each = [
             part / tokens + net for part, tokens, net in zip(total, per_round, net_ms, strict=True)
@@ -249,7 +250,12 @@ def _break_even(
         whole += compute[1]
     if one <= 0:
         return None
-    return (whole / one - 1) / prediction.scenario.drafts
+    return max((whole / one - 1) / prediction.scenario.drafts, 0.0)
+
+
+def usual_link(results: Sequence[LinkResult]) -> LinkResult:
+    """The link that stands for all where one must: 1 Gbit Ethernet, or else the first."""
+    return next((result for result in results if result.link.name == "1gbe"), results[0])
 
 
 def verdict(share: float | None) -> str:
@@ -264,6 +270,6 @@ def limited_by(
 ) -> str:
     """The largest part of a token's time; `computing` is the word for what is not network."""
     parts = {"latency": latency, "bandwidth": network - latency}
-    if total is not None:
-        parts[computing] = total - network
+    if total is not None or not network:
+        parts[computing] = (total or 0.0) - network + (0 if network else 1e-9)
     return max(parts, key=lambda key: parts[key])

@@ -223,7 +223,8 @@ def _has_head(scenario: Scenario) -> bool:
 
 def _model_round(scenario: Scenario, draft: Scenario, rows: int, used: int) -> Round:
     """A round with a draft model of its own: it reads logits where a head reads candidates."""
-    catch_up = _target(draft, Shape(rows, 1, used), resend=True)
+    read = rows if scenario.build.draft_catch_up == "all" else 1
+    catch_up = _target(draft, Shape(rows, read, used), resend=True)
     drafting = {draft.placement.devices[split.device].name for split in catch_up.splits}
     devices = scenario.placement.devices
     shared = frozenset(n for n, device in enumerate(devices) if device.name in drafting)

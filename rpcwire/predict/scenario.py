@@ -8,8 +8,8 @@ from rpcwire.errors import UsageError
 from rpcwire.models.flags import ServerFlags
 from rpcwire.models.ggml_types import BY_NAME
 from rpcwire.models.model import Model
-from rpcwire.models.placement import Placement, gpu_layers, place
-from rpcwire.predict.builds import Build, build_for, parse_protocol, protocol_text
+from rpcwire.models.placement import Placement, endpoints, gpu_layers, place
+from rpcwire.predict.builds import Build, build_for, builds, parse_protocol, protocol_text
 from rpcwire.predict.shape import Context, pad
 
 #: Protocol that is assumed when none is given: the newest recorded one.
@@ -84,13 +84,16 @@ def make_scenario(
     Raises:
         UsageError: flags that make no sense together.
     """
-    if not flags.rpc:
+    if not endpoints(flags):
         raise UsageError("no worker: give --rpc HOST:PORT (several with commas)")
     version = parse_protocol(protocol or DEFAULT_PROTOCOL)
     chosen, guessed = build_for(version, build)
     spec = spec_types(flags)
     heads = MTP in spec
-    simple = SIMPLE in spec and draft is not None
+    if SIMPLE in spec and draft is None:
+        raise UsageError(f"--spec-type {SIMPLE} needs the draft model: -md FILE")
+    old = chosen.draft_catch_up == "old"
+    simple = SIMPLE in spec and not old
     if heads and not model.mtp_layers:
         raise UsageError(f"--spec-type {MTP}: the model has no prediction head")
     draft_max = 3 if flags.draft_max is None else flags.draft_max
@@ -107,7 +110,9 @@ def make_scenario(
     )
     context = _context(model, flags, chosen, heads, drafts)
     deep = depth if depth is not None else _bench_number(flags.bench_depth) or 0
-    deep = min(max(deep, 0), max(context.n_ctx - 1, 0))
+    if deep < 0:
+        raise UsageError("--depth is the number of tokens in the KV cache: 0 or more")
+    deep = min(deep, max(context.n_ctx - 1, 0))
     words = prompt if prompt is not None else _bench_number(flags.bench_prompt) or 512
     if words < 1:
         raise UsageError("--prompt must be at least 1")
@@ -123,6 +128,8 @@ def make_scenario(
         drafts=drafts,
         warnings=list(placement.warnings),
     )
+    if old and flags.draft_model is not None:
+        scenario.warnings.append(f"drafting with -md is not modelled for build {chosen.name}")
     if simple and draft is not None:
         scenario.draft = make_scenario(
             draft,
@@ -173,25 +180,31 @@ def _context(model: Model, flags: ServerFlags, build: Build, heads: bool, drafts
     type_k, type_v = _cache_type(flags.cache_type_k), _cache_type(flags.cache_type_v)
     if type_v not in (0, 1, 30) and not flash:
         raise UsageError("a quantised V cache (-ctv) needs flash attention (-fa on)")
-    parallel = flags.parallel or 1
-    if not 1 <= parallel <= 1024:
-        raise UsageError(f"-np {parallel} is out of range")
-    given = flags.parallel is not None and flags.parallel > 0
+    given = flags.parallel is not None and flags.parallel > 0  # 0 and -1: as many as it likes
+    parallel = flags.parallel if given and flags.parallel is not None else 1
+    if parallel > 1024 or (flags.parallel or 0) < -1:
+        raise UsageError(f"-np {flags.parallel} is out of range")
     unified = (
         build.core == "copy"
         or (not given and not flags.no_kv_unified)
         or flags.kv_unified
         or parallel == 1
     )
-    ubatch = min(flags.ubatch or 512, flags.batch or 2048)
+    batch = 2048 if flags.batch is None else flags.batch
+    if batch < 1:
+        raise UsageError(f"-b {batch} is out of range")
+    ubatch = min(512 if flags.ubatch is None else flags.ubatch or batch, batch)
     if ubatch < 1:
         raise UsageError(f"-ub {ubatch} is out of range")
+    if (flags.ctx_size or 0) < 0:
+        raise UsageError(f"-c {flags.ctx_size} is out of range")
     size = flags.ctx_size or model.context_length or 4096
     return Context(
         n_ctx=pad(max(size, 1), build.cells_flash if flash else build.cells_plain),
-        n_batch=flags.batch or 2048,
+        n_batch=batch,
         n_ubatch=ubatch,
         n_parallel=parallel,
+        n_slots=parallel if given or flags.bench else build.default_slots,
         unified=unified,
         flash=flash,
         type_k=type_k,
@@ -209,6 +222,8 @@ def _flash(flags: ServerFlags, build: Build) -> bool:
         return True
     if word in ("off", "0", "false", "disabled"):
         return False
+    if word not in ("auto", "-1"):
+        raise UsageError(f"-fa {word}: on, off or auto")
     return build.flash_default[1 if flags.bench else 0]
 
 
@@ -226,6 +241,13 @@ def _assume(
     add = scenario.assumptions.append
     context, flags = scenario.context, scenario.flags
     text = protocol_text(scenario.protocol)
+    newest = max(parse_protocol(known) for one in builds().values() for known in one.protocols)
+    if scenario.protocol[:2] > newest[:2]:
+        scenario.warnings.append(
+            f"protocol {text} is newer than any known here: {protocol_text(newest)} is assumed"
+        )
+    if not any(device.remote for device in scenario.placement.devices):
+        scenario.warnings.append("-dev names no worker: nothing is computed on one")
     add(Assumption("protocol", text, "flag" if protocol else "assumed"))
     name = f"{scenario.build.name} ({scenario.build.date})"
     source = "flag" if build else ("assumed" if guessed else "table")

@@ -15,18 +15,19 @@ class Context:
 
     Attributes:
         n_ctx: cells of the KV cache over all sequences. n_batch, n_ubatch: tokens.
-        n_parallel: slots. unified: one KV buffer for all of them.
+        n_parallel: slots that work at once. n_slots: those that there are.
+        unified: one KV buffer for all of them.
         flash: flash attention. type_k, type_v: ggml types of the KV cache.
         offload_kv: KV cache on the layers' devices. swa_full: full-size sliding-window cache.
         full_offload: every layer is offloaded.
         rollback: recurrent states kept per sequence; more than one with an MTP head.
-        backend_sampling: the worker returns candidates instead of logits.
     """
 
     n_ctx: int = 4096
     n_batch: int = 2048
     n_ubatch: int = 512
     n_parallel: int = 1
+    n_slots: int = 1
     unified: bool = True
     flash: bool = True
     type_k: int = 1
@@ -68,7 +69,7 @@ def kv_cells(build: Build, context: Context, used: int, window: int = 0) -> int:
     step = build.cells_flash if context.flash else build.cells_plain
     size = context.n_ctx if context.unified else context.n_ctx // max(context.n_parallel, 1)
     if window and not context.swa_full:
-        cells = window * (context.n_parallel if context.unified else 1) + context.n_ubatch
+        cells = window * (context.n_slots if context.unified else 1) + context.n_ubatch
         size = min(size, pad(cells, step))
     return min(size, max(step, pad(min(used, size), step)))
 
@@ -82,6 +83,8 @@ def input_sizes(
     cells = kv_cells(build, context, shape.used, model.window if sliding else 0)
     element = build.mask_flash if context.flash else build.mask_plain
     per_value = 8 * tokens if context.flash else 8 * tokens * model.v_gqa_max
+    streams = 1 if context.unified else max(shape.sequences, 1)  # each has rows of its own
+    mask_rows = streams * pad(tokens // streams, build.mask_rows)
     return {
         "tokens": 4 * tokens,
         "mixed_tokens": 4 * tokens,
@@ -91,7 +94,7 @@ def input_sizes(
         "positions": 4 * model.positions * tokens,
         "k_idxs": 8 * tokens,
         "v_idxs": per_value,
-        "mask": element * cells * pad(tokens, build.mask_rows),
+        "mask": element * cells * mask_rows,
         "k_rot": 4 * rotation_size(model.head_dim_k) ** 2,
         "v_rot": 4 * 64 * 64,
         "out_ids": 4 * shape.outputs,
