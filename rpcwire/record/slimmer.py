@@ -27,12 +27,13 @@ from rpcwire.record.columns import Columns, Direction, endpoints_of, peek, seque
 from rpcwire.record.outbox import Held, Outbox, Piece, Write
 from rpcwire.record.policy import MOST_PLAIN
 from rpcwire.record.stream import Stream
-from rpcwire.record.tap import Tap
+from rpcwire.session import Session
 from rpcwire.tcp.flows import FlowKey, groups
 
 if TYPE_CHECKING:
     from rpcwire.capture.packets import PacketBatch
     from rpcwire.ggml.frame import Frame
+    from rpcwire.tcp.assembler import Delivery
     from rpcwire.tcp.connection import Connection
     from rpcwire.tcp.span import Span
 
@@ -67,7 +68,8 @@ class Slimmer:
         most_held: int = MOST_HELD,
     ) -> None:
         self.health = CaptureHealth()
-        self.session = Tap(self._frame)
+        self._deliveries: list[Delivery] = []
+        self.session = Session(on_delivery=self._deliveries.append, on_cut=self._frame)
         self._parser = PacketParser(self.health, name)
         self._anonymizer = anonymizer
         # Names that lie further back in a message cannot be replaced.
@@ -113,7 +115,7 @@ class Slimmer:
         for batch in self._parser.finish():
             self.packets(batch)
         self._close_joined()
-        self.session.clear()
+        self._deliveries.clear()
         self.session.finish()
         self._follow(None)
         for held, _ in self._unplaced.values():
@@ -126,7 +128,7 @@ class Slimmer:
         if not len(batch):
             return
         segments = dissect(batch, 0, self.health)
-        self.session.clear()
+        self._deliveries.clear()
         self.session.feed(segments)
         now = Columns(batch, segments)
         self._address(now)
@@ -148,7 +150,7 @@ class Slimmer:
         """Take the states of connections; gives the spans."""
         spans = []
         touched: dict[Connection, None] = {}
-        for delivery in self.session.deliveries:
+        for delivery in self._deliveries:
             touched[delivery.connection] = None
             for side in (0, 1):
                 spans += [(delivery.connection, side, s) for s in delivery.spans[side]]
