@@ -8,6 +8,7 @@ of the capture (GET_ALLOC_SIZE and state apart). `models/` holds the headers of 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from rpcwire.predict.wire import Exchange
 
 HERE = Path(__file__).parent
 RUNS: list[dict[str, Any]] = json.loads((HERE / "recorded.json").read_text("utf-8"))
-#: Recorded runs whose graphs the blocks of graphs.toml were read off; all others are held out.
+#: Recorded runs that were looked at while blocks and rules were made: these graphs were read off,
 READ_OFF = {
     "v2.0.0-llama-bench",
     "v3.6.1-llama-bench",
@@ -36,13 +37,21 @@ READ_OFF = {
     "v7.0-kv-q8",
     "v7.0-qwen3moe",
     "v7-gemma3-swa",
-    "v7-gptoss",
     "v7-np4",
-    "v4.0-qwen35",
-    "v4.0-qwen35-mtp",
-    "v4.0.1-qwen35-mtp",
-    "v2.0-moe-exps-cpu",
+    # sampler chains a slot, rows of the mask a stream, rows of a draft model's catch-up
+    "v7-rand-10",
+    "v7-mtp-temp-np2",
+    "v2.0-np2",
+    "v2.0-np2-all-slots",
 }
+#: and these showed a mismatch first, after which node order, recurrent blocks, the cast of an F32
+#: cache or early output rows were corrected. Neither are held out; all others are.
+CORRECTED = re.compile(r"gptoss|exps-cpu|blk13|cpu-moe|kv-f32|^v4\.0(\.1)?-.*(qwen35|mtp)")
+
+
+def held_out(name: str) -> bool:
+    """Whether a recorded run was first compared when nothing was left to change for it."""
+    return name not in READ_OFF and not CORRECTED.search(name)
 
 
 @cache
@@ -104,5 +113,7 @@ def test_rounds_of_drafts_are_exact(run: dict[str, Any]) -> None:
 
 
 def test_most_runs_are_held_out() -> None:
-    assert sum(run["name"] in READ_OFF for run in RUNS) <= len(READ_OFF)
-    assert sum(run["name"] not in READ_OFF for run in RUNS) > 5 * len(READ_OFF)
+    apart = [run for run in RUNS if held_out(run["name"])]
+    assert len(apart) > 2 * (len(RUNS) - len(apart))
+    assert {run["protocol"] for run in apart} >= {"none", "2.0.0", "3.6.1", "4.0.1", "6.0.0"}
+    assert sum("round" in run for run in apart) > 30
