@@ -154,7 +154,7 @@ def capture(run: RunReport, prefix: str, level: int) -> Markup:
         ("on the wire", bytes_text(c.wire_bytes)),
         ("RPC streams", bytes_text(c.stream_bytes)),
         ("sent but not captured", bytes_text(c.missing_bytes)),
-        ("cut by the snap length", bytes_text(c.truncated_bytes)),
+        ("left out or cut off", bytes_text(c.truncated_bytes)),
         ("undecoded", bytes_text(c.undecoded_bytes)),
         ("sent again", bytes_text(c.retransmitted_bytes)),
         ("other connections", f"{c.other_connections:,}, {bytes_text(c.other_bytes)}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,14 @@ class ReportEvidence(Evidence):
     """Evidence of findings, and what figures stand on.
 
     Attributes:
-        whole: timeline of everything. working: from the first frame of a request on.
+        before, working: timelines until, and from, the first frame of a request on.
         times: of responses. sampler: single tokens. uploads: rate of large uploads.
         boundaries: changes of device in the passes seen.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.whole, self.working = Timeline(), Timeline()
+        self.before, self.working = Timeline(), Timeline()
         self.times = Times()
         self.sampler = Sampler()
         self.uploads = UploadRate()
@@ -46,9 +47,8 @@ class ReportEvidence(Evidence):
     def frame(self, frame: Frame) -> None:
         """See a frame whose phase and role are final."""
         super().frame(frame)
-        self.whole.frame(frame)
-        if self.working.start_ns is not None or frame.phase not in _BEFORE:
-            self.working.frame(frame)
+        early = self.working.start_ns is None and frame.phase in _BEFORE
+        (self.before if early else self.working).frame(frame)
         self.times.frame(frame)
         self.sampler.frame(frame)
         self.uploads.frame(frame)
@@ -63,6 +63,14 @@ class ReportEvidence(Evidence):
         """No more frames."""
         super().finish()
         self.sampler.finish()
+
+    @cached_property
+    def whole(self) -> Timeline:
+        """Timeline of everything, once it has been seen."""
+        both = Timeline()
+        both.take(self.before)
+        both.take(self.working)
+        return both
 
     @property
     def floor_bytes(self) -> int | None:

@@ -82,8 +82,8 @@ class _Open:
         self.last_ns = sample.start_ns
 
     def add(self, frame: Frame) -> None:
-        if frame.phase in _OF_PASSES:
-            self.last_ns = max(self.last_ns, frame.end_ns)
+        if frame.end_ns > self.last_ns and frame.phase in _OF_PASSES:
+            self.last_ns = frame.end_ns
         if frame.direction != UP and frame.request is not None:
             return
         if len(self.frames) < MOST_FRAMES:
@@ -169,7 +169,9 @@ class Sampler:
     def frame(self, frame: Frame) -> None:
         """Take a frame."""
         client = frame.connection.client[0]
-        known = self._known.pop(frame.pass_id, None) if frame.pass_id >= 0 else None
+        known = None
+        if frame.pass_id >= 0 and frame.pass_id in self._known:
+            known = self._known.pop(frame.pass_id)
         if known is not None:
             self._close(client, frame.time_ns if known[0] in _GENERATING else None)
             kind, rows = known

@@ -37,22 +37,38 @@ class Timeline:
 
     def frame(self, frame: Frame) -> None:
         """Take a frame whose phase is final."""
+        begun, ended, phase = frame.time_ns, frame.end_ns, frame.phase
         if self.start_ns is None:
-            self.start_ns = self._last_end = frame.time_ns
-        self._spread(self.bytes[frame.direction], frame.time_ns, frame.end_ns, frame.bytes)
-        phase, last = frame.phase, self._last_phase
+            self.start_ns = self._last_end = begun
+        last, before = self._last_phase, self._last_end
         goes_on = phase == last or (phase in _RUNNING and last in _RUNNING)
-        if frame.direction != UP or goes_on:
-            start = self._last_end
-        else:
-            start = max(self._last_end, frame.time_ns)
-        if frame.end_ns > start:
-            busy = self.busy.get(phase)
-            if busy is None:
-                busy = self.busy[phase] = [0.0] * BINS
-            self._spread(busy, start, frame.end_ns, frame.end_ns - start)
-        self._last_end = max(self._last_end, frame.end_ns)
+        if not goes_on and frame.direction == UP and begun > before:
+            before = begun
+        self._spread(self.bytes[frame.direction], begun, ended, frame.bytes)
+        if ended > before:
+            self._spread(self._bins(phase), before, ended, ended - before)
+            self._last_end = ended
         self._last_phase = phase
+
+    def take(self, other: Timeline) -> None:
+        """Add all that another one holds."""
+        if other.start_ns is None:
+            return
+        if self.start_ns is None:
+            self.start_ns = other.start_ns
+        pairs = [*zip(other.bytes, self.bytes, strict=True)]
+        pairs += [(busy, self._bins(phase)) for phase, busy in other.busy.items()]
+        for given, own in pairs:
+            for i, amount in enumerate(given[: other.used]):
+                start = other.start_ns + i * other.width_ns
+                if amount:
+                    self._spread(own, start, start + other.width_ns - 1, amount)
+
+    def _bins(self, phase: str) -> list[float]:
+        busy = self.busy.get(phase)
+        if busy is None:
+            busy = self.busy[phase] = [0.0] * BINS
+        return busy
 
     def shares(self) -> dict[str, list[float]]:
         """By phase, in the order of the words, its part of each bin's time (0 to 1)."""
@@ -70,14 +86,18 @@ class Timeline:
     def _spread(self, bins: list[float], start_ns: int, end_ns: int, amount: float) -> None:
         """Add an amount, evenly over the time that it took."""
         assert self.start_ns is not None
-        start, end = max(0, start_ns - self.start_ns), max(0, end_ns - self.start_ns)
-        end = max(start, end)
-        while end >= BINS * self.width_ns and self.width_ns < _LAST_WIDTH_NS:
-            self._fold()
+        start, end = start_ns - self.start_ns, end_ns - self.start_ns
+        if start < 0:
+            start, end = 0, max(end, 0)
         width = self.width_ns
         first, last = start // width, end // width
-        self.used = max(self.used, last + 1)
-        if first == last or end == start:
+        while last >= BINS and width < _LAST_WIDTH_NS:
+            self._fold()
+            width = self.width_ns
+            first, last = start // width, end // width
+        if last >= self.used:
+            self.used = last + 1
+        if first >= last:
             bins[first] += amount
             return
         each = amount / (end - start)
