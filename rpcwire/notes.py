@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rpcwire.capture.health import WARNING
 from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def notes(
         *_interrupted(reading),
         *_files(reading.health),
         *reading.session.assembler.notes(),
-        *_connections(rpc),
+        *_connections(rpc, reading.health.slimmed),
         *_holes(rpc, holes),
         *_empty(others),
         *_tunnels(paths),
@@ -63,8 +64,16 @@ def _interrupted(reading: Reading) -> Iterator[str]:
 
 def _files(health: CaptureHealth) -> Iterator[str]:
     yield from health.notes
+    for comment in health.comments:
+        if comment.startswith(WARNING):
+            yield f"the recorder wrote: {comment.removeprefix(WARNING)}"
     counts = (
-        (health.truncated_packets, "packets were cut by the snap length: capture whole packets"),
+        (
+            health.truncated_packets,
+            "packets are without tensor contents, which rpcwire left out on purpose (slim)"
+            if health.slimmed
+            else "packets were cut by the snap length: capture whole packets",
+        ),
         (health.fragments, "IP fragments were not reassembled: what they carry is missing"),
         (health.cut_headers, "packets were cut so short that no TCP header could be read"),
         (health.malformed, "packets have headers that contradict themselves; they were left out"),
@@ -80,11 +89,11 @@ def _files(health: CaptureHealth) -> Iterator[str]:
             yield f"{name}: the capturing machine dropped {dropped:,} packets (try a larger -B)"
 
 
-def _connections(rpc: list[Seen]) -> Iterator[str]:
+def _connections(rpc: list[Seen], slimmed: bool) -> Iterator[str]:
     """What concerns connections, once for all that have it in common."""
     grouped: dict[str, list[Seen]] = {}
     for connection in rpc:
-        for sentence in _about(connection):
+        for sentence in _about(connection, slimmed):
             grouped.setdefault(sentence, []).append(connection)
     for sentence, group in grouped.items():
         names = ", ".join(c.name for c in group[:_NAMED])
@@ -92,7 +101,7 @@ def _connections(rpc: list[Seen]) -> Iterator[str]:
         yield f"{names}{f' and {more:,} more' if more > 0 else ''}: {sentence}"
 
 
-def _about(connection: Seen) -> Iterator[str]:
+def _about(connection: Seen, slimmed: bool) -> Iterator[str]:
     tcp, rpc = connection
     yield from rpc.notes
     up = tcp.sides[max(0, rpc.client_side)]
@@ -115,7 +124,7 @@ def _about(connection: Seen) -> Iterator[str]:
         share = f"{up.missing:,} bytes up and {down.missing:,} down"
         yield f"{share} were sent but not captured; they are counted"
     cut = up.truncated + down.truncated
-    if cut:
+    if cut and not slimmed:
         yield f"{cut:,} bytes were cut by the snap length; they are counted"
     if tcp.stray_packets:
         yield f"{tcp.stray_packets:,} packets fit nowhere in the stream and were left out"

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 # A hostile file must not fill memory with remarks.
 MAX_REMARKS = 200
+#: How rpcwire marks, in comments, that it left contents out, and what is wrong with a recording.
+LEFT_OUT = "tensor contents left out by rpcwire"
+WARNING = "warning: "
 
 
 @dataclass(slots=True)
@@ -73,6 +76,11 @@ class CaptureHealth:
     comments: list[str] = field(default_factory=list)
     made_by: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def slimmed(self) -> bool:
+        """Whether rpcwire left contents out of the files on purpose."""
+        return any(comment.startswith(LEFT_OUT) for comment in self.comments)
 
     def note(self, sentence: str) -> None:
         """Add a sentence, once, and not without bound."""

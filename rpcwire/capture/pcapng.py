@@ -257,7 +257,9 @@ class PcapngReader(ContainerReader):
             blocks.ISB_OSDROP: "os_dropped",
         }
         for code, value in blocks.options(body[12:], self._order):
-            if code in names and len(value) == 8:
+            if code == blocks.OPT_COMMENT:
+                self._health.comment(_text(value))
+            elif code in names and len(value) == 8:
                 setattr(health, names[code], struct.unpack(self._order + "Q", value)[0])
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from rpcwire.findings.finding import PROMPT_TOKEN, TOKEN, Cost, Figure, Finding, rank
 from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell, Tallies
-from rpcwire.findings.pricing import PricedLink, recorded_link, severity
+from rpcwire.findings.pricing import LOCAL_RTT_MS, PricedLink, recorded_link, severity
+from rpcwire.findings.text import server
+from rpcwire.ggml.place import placed
 from rpcwire.seen import Seen, seen
 
 if TYPE_CHECKING:
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from rpcwire.findings.evidence import Evidence
     from rpcwire.session import Session
 
-#: Comment of a slimmed capture.
-_SLIMMED = "tensor contents left out by rpcwire"
+#: Share of the answers to trivial commands that a busy host does not delay.
+_EARLY = 0.1
+#: Passes that show what a typical one takes.
+_PASSES = 5
 #: Delay of a request in ms from which a person notices it.
 _NOTICED_MS = 100.0
 
@@ -66,20 +70,51 @@ class Facts:
     @property
     def slimmed(self) -> bool:
         """Whether rpcwire left contents out of the files on purpose."""
-        return any(_SLIMMED in comment for comment in self.health.comments)
+        return self.health.slimmed
 
     @property
     def damage(self) -> list[str]:
         """What is wrong with the files."""
         return list(self.health.notes)
 
-    @property
+    @cached_property
     def recorded_rtt_ms(self) -> float | None:
-        """Round-trip time of the slowest worker's path; None when it cannot be told."""
-        own = self.analysis.per_token.rtt_ms
-        if own is not None:
-            return own
-        return max((w.rtt_ms for w in self.analysis.workers if w.rtt_ms is not None), default=None)
+        """Round-trip time of the slowest worker's path; None when it cannot be told.
+
+        A busy machine answers late, which is no link: where the fastest answers to trivial
+        commands came as on one host, the path is one. And no path takes longer than what was
+        waited for over it: round trips of a token follow one another within its time.
+        """
+        token = self.analysis.per_token
+        rtt = token.rtt_ms
+        if rtt is None:
+            known = (w.rtt_ms for w in self.analysis.workers if w.rtt_ms is not None)
+            rtt = max(known, default=None)
+        if rtt is None:
+            return None
+        least = self._least_rtt_ms
+        if least is not None and least < LOCAL_RTT_MS:
+            return least
+        if token.ms and token.round_trips:
+            rtt = min(rtt, token.ms / token.round_trips)
+        return rtt
+
+    @property
+    def _least_rtt_ms(self) -> float | None:
+        """By the answers that came earliest; of several workers the slowest path."""
+        workers = self.session.run.totals.workers
+        found = []
+        for worker in self.analysis.workers:
+            times = [
+                d for a, w in workers.items() if server(a) == worker.server
+                for d in w.trivial.values() if d.count
+            ]  # fmt: skip
+            if worker.rtt_ms is None or worker.rtt_source != "rpc" or not times:
+                continue
+            typical = min(d.quantile(0.5) for d in times) / 1e6
+            early = min(d.quantile(_EARLY) for d in times) / 1e6
+            found.append(max(0.0, worker.rtt_ms - typical) + early)
+        return max(found, default=None)
 
     @cached_property
     def prompt_tokens(self) -> int:
@@ -113,15 +148,47 @@ class Facts:
 
     # -- times -----------------------------------------------------------------------------------
 
+    @property
+    def as_recorded(self) -> bool:
+        """Whether the priced link is the recorded one, so that times stand as they were taken."""
+        return self.link is self.recorded and self.link.recorded
+
+    @cached_property
+    def _steady(self) -> float:
+        """What the token's time would be had no pass been held up, over what it was.
+
+        Client and workers of one host take the processor from one another, which no run over a
+        link does: there the typical pass counts, not the mean one. Stalls that were seen on the
+        wire are no such accident.
+        """
+        if self.as_recorded or self.recorded.recorded or self.evidence.waits.stalls[TOKENS]:
+            return 1.0
+        periods = [d for d in self.evidence.places.periods.values() if d.count >= _PASSES]
+        whole = sum(d.total for d in periods)
+        typical = sum(d.count * d.quantile(0.5) for d in periods)
+        return min(1.0, typical / whole) if whole else 1.0
+
+    @property
+    def client_ms(self) -> float | None:
+        """Milliseconds of a token that the client takes; None when they cannot be told."""
+        client = self.analysis.per_token.client_ms
+        return None if client is None else client * self._steady
+
+    @property
+    def server_ms(self) -> float | None:
+        """Milliseconds of a token that the workers take; None when they cannot be told."""
+        own = self.analysis.per_token.server_ms
+        return None if own is None else own * self._steady
+
     @cached_property
     def token_ms(self) -> float | None:
         """Milliseconds of a generated token on the priced link; None when none was generated."""
         token = self.analysis.per_token
         if token.ms is None or not self.tokens:
             return None
-        if self.link is self.recorded and self.link.recorded:
+        if self.as_recorded:
             return token.ms
-        own = max(0.0, token.ms - (token.network_ms or 0.0))
+        own = max(0.0, token.ms - (token.network_ms or 0.0)) * self._steady
         cell = self.generation
         return own + self.link.ms(cell.bytes / self.tokens, cell.trips / self.tokens)
 
@@ -131,7 +198,7 @@ class Facts:
         total = sum(r.prefill_s or 0.0 for r in self.analysis.requests) * 1e3
         if not total or not self.prompt_tokens:
             return None
-        if not (self.link is self.recorded and self.link.recorded):
+        if not self.as_recorded:
             cell = self.tallies.sum(moments=(PROMPT,))
             total += self.link.ms(cell.bytes, cell.trips)
         return total / self.prompt_tokens
@@ -162,6 +229,7 @@ class Facts:
         delay_ms: float = 0.0,
         per: str = TOKEN,
         whole_request: bool = False,
+        between: bool = False,
         at_least: str = "info",
         at_most: str = "problem",
         confidence: str = "high",
@@ -173,7 +241,7 @@ class Facts:
             title: one sentence.
             remedy: what to change.
             figures: what was measured.
-            frames: packets that show it.
+            frames: places (see ggml.place) of packets that show it.
             total_bytes: of the whole run, attributed to the cause.
             trips: round trips likewise.
             delay_ms: what it cost besides, in the whole run.
@@ -181,6 +249,7 @@ class Facts:
             whole_request: the cause lies outside of the tokens' own time (before, or between
                 requests), so that its share is one of whole requests, and only a delay that a
                 person notices counts.
+            between: with `whole_request`: it lies between them, so that their time lacks it.
             at_least: lowest severity.
             at_most: highest severity.
             confidence: see Finding.
@@ -196,12 +265,14 @@ class Facts:
             base = extra or whole
             if not whole_request:
                 ms = min(ms, base)
-            share = ms / max(base, ms)
+            share = ms / max(base + ms if between else base, ms)
         level = severity(share)
         if whole_request and ms * tokens < _NOTICED_MS * max(1, len(self.analysis.requests)):
             level = "info"
         level = max(level, at_least, key=rank)
         level = min(level, at_most, key=rank)
+        where = [placed(n) for n in sorted(set(frames))]
+        names = self.health.files
         remaining = None
         if whole is not None and tokens:
             remaining = whole if whole_request else max(0.0, whole - ms)
@@ -220,7 +291,8 @@ class Facts:
             remedy=remedy,
             confidence=confidence,
             figures=figures,
-            frames=sorted(set(frames)),
+            frames=[number for _, number in where],
+            files=[names[file] for file, _ in where] if len(names) > 1 else (),
             share=share,
         )
 

@@ -198,7 +198,7 @@ def _capture(analysis: Analysis, style: Style, verbose: int) -> str:
         f"{bytes_text(count)} {what}"
         for count, what in (
             (c.missing_bytes, "missing"),
-            (c.truncated_bytes, "cut by the snap length"),
+            (c.truncated_bytes, "left out or cut off"),
             (c.undecoded_bytes, "undecoded"),
         )
         if count

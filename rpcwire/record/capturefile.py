@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rpcwire import __version__
-from rpcwire.capture.health import CaptureHealth
+from rpcwire.capture.health import LEFT_OUT, CaptureHealth
 from rpcwire.capture.writer import PcapngWriter, Sink
 from rpcwire.record.about import About
 from rpcwire.record.anonymize import Anonymizer
@@ -15,7 +15,7 @@ from rpcwire.record.copier import Copier
 from rpcwire.record.slimmer import MOST_HELD, Slimmer
 from rpcwire.session import Session
 
-_SLIM = "tensor contents left out by rpcwire; lengths and times are those of the original"
+_SLIM = f"{LEFT_OUT}; lengths and times are those of the original"
 _HIDDEN = "addresses replaced"
 
 
@@ -104,6 +104,7 @@ class CaptureFile:
             self.core = Slimmer(
                 self._write, name=name, anonymizer=self._anonymizer, most_held=most_held
             )
+        self._told: list[str] = []
         self.records = 0
         self.written = 0
 
@@ -128,6 +129,8 @@ class CaptureFile:
         self.core.finish()
         writer = self._open()
         remarks = [*comments, *self.core.remarks]
+        if self._anonymizer is None:  # those that came behind the first packet
+            remarks = [c for c in self.core.health.comments if c not in self._told] + remarks
         if not self._interfaces:
             self._interfaces[1] = writer.interface(1)
         for link, number in self._interfaces.items():
@@ -164,9 +167,10 @@ class CaptureFile:
                 comments += [c for c in self.core.health.comments if c not in comments]
             if not self._full:
                 comments.append(f"{_SLIM}; {_HIDDEN}" if hidden else _SLIM)
+            self._told = list(dict.fromkeys(comments))
             self._writer = PcapngWriter(
                 self._sink,
-                comments=list(dict.fromkeys(comments)),
+                comments=self._told,
                 hardware="" if hidden else about.hardware,
                 os="" if hidden else about.os,
                 application=f"rpcwire {__version__}",

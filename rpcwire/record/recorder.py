@@ -18,6 +18,7 @@ from threading import Thread
 from types import FrameType
 from typing import Any
 
+from rpcwire.capture.health import WARNING
 from rpcwire.errors import CaptureError, RpcwireError, UsageError
 from rpcwire.record.about import About, describe, timestamp
 from rpcwire.record.capturefile import CaptureFile, Counters
@@ -347,7 +348,7 @@ class Recorder:
         if dropped and counts_twice(capture.job.interfaces):
             remarks.append(f"dropped as counted: {dropped:,}; loopback counts each packet twice")
         if result.error:
-            remarks.append(result.error)
+            remarks.append(WARNING + result.error)
         self._guard(lambda: target.finish(real, remarks))
         self._guard(lambda: self._file.flush() if self._file else None)
         try:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpcwire.capture.dissect import dissect
-from rpcwire.capture.health import CaptureHealth
+from rpcwire.capture.health import WARNING, CaptureHealth
 from rpcwire.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from rpcwire.capture.parser import PacketParser
 from rpcwire.capture.segments import FIN, RST, SYN
@@ -94,7 +94,10 @@ class Slimmer:
             f"slimmed from {health.packets:,} packets, {health.wire_bytes:,} bytes on the wire"
         ]
         if self.hurried:
-            lines.append(f"{self.hurried:,} packets lost payload for want of memory")
+            lines.append(f"{WARNING}{self.hurried:,} packets lost payload for want of memory")
+        if health.truncated_packets and not health.slimmed:
+            cut = f"{health.truncated_packets:,} packets were cut by the snap length"
+            lines.append(f"{WARNING}{cut}: capture whole packets")
         return lines
 
     def feed(self, chunk: bytes) -> None:
