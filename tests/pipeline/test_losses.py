@@ -52,18 +52,17 @@ def test_tokens_after_one_percent_loss(name: str) -> None:
 @few
 @given(
     st.sampled_from(["v7.0-output-local", "v7.0-two-servers"]),
-    st.floats(0, 1),
-    st.floats(0, 1),
+    st.tuples(st.floats(0, 1), st.floats(0, 1)),
     st.sampled_from([0.0, 0.003, 0.05]),
     st.sampled_from([None, 0, 1, 8, 9, 60, 400]),
-    st.integers(0, 1 << 32),
-    st.lists(st.integers(0, 1 << 20), max_size=9),
+    st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(0, 1 << 20), max_size=9)),
 )
 def test_any_loss(
-    name: str, a: float, b: float, share: float, cut: int | None, seed: int, cuts: list[int]
+    name: str, gone: tuple[float, float], share: float, cut: int | None, more: tuple[int, list[int]]
 ) -> None:
+    seed, cuts = more
     rng = random.Random(seed)
-    trace = traces.lose_range(load(name), min(a, b), max(a, b))
+    trace = traces.lose_range(load(name), min(gone), max(gone))
     trace = traces.lose(trace, rng, share)
     if cut is not None:
         trace = traces.snap(trace, cut)

@@ -284,12 +284,12 @@ def wrapped(trace: Trace, rng: random.Random) -> Trace:
         sent[p.sender] = sent.get(p.sender, 0) + p.length
     shift: dict[object, int] = {}
     taken: set[int] = set()  # equal initial numbers would make two connections one
-    for key in first:
+    for key, seq in first.items():
         before = rng.randint(1, sent[key] + 1)
         while before in taken:
             before += 1
         taken.add(before)
-        shift[key] = (1 << 32) - first[key] - before
+        shift[key] = (1 << 32) - seq - before
     return [
         p._replace(
             seq=(p.seq + shift[p.sender]) & MASK,
