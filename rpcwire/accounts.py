@@ -28,6 +28,7 @@ from rpcwire.notes import notes
 from rpcwire.reading import Progress, Reading, Sources, When
 from rpcwire.runs.timing import PathRtt, generated, path_rtt, token_time
 from rpcwire.seen import Seen, seen
+from rpcwire.window import ALWAYS
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
@@ -179,6 +180,10 @@ class _Accounts:
     def _per(self, amount: float) -> float | None:
         return amount / self.tokens if self.tokens else None
 
+    def _edge(self, time_ns: int, open_ns: int) -> float | None:
+        """An end of the window in seconds from the first packet; None where it is open."""
+        return None if time_ns == open_ns else (time_ns - self.first_ns) / 1e9
+
     def _capture(self) -> CaptureInfo:
         health = self.reading.health
         halves = [half for c in self.rpc for half in c.tcp.sides]
@@ -193,6 +198,7 @@ class _Accounts:
             missing, truncated = self.watch.narrow.missing, self.watch.narrow.truncated
         span = 0 if health.last_ns is None else health.last_ns - self.first_ns
         assembler = self.session.assembler
+        window = self.reading.window
         carried = [c for c in self.others if c.payload]
         return CaptureInfo(
             files=list(health.files),
@@ -200,6 +206,8 @@ class _Accounts:
             packets=health.packets,
             start_s=None if health.first_ns is None else health.first_ns / 1e9,
             duration_s=span / 1e9,
+            since_s=self._edge(window.low, ALWAYS.low),
+            until_s=self._edge(window.high, ALWAYS.high),
             wire_bytes=health.wire_bytes,
             stream_bytes=stream,
             missing_bytes=missing,

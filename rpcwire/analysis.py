@@ -25,6 +25,8 @@ class CaptureInfo:
         files, link_types, packets: of the input.
         start_s: time of the first packet, seconds since the epoch; None without packets.
         duration_s: from the first to the last packet.
+        since_s, until_s: of the window that was asked for, seconds from the first packet; None
+            where it is open.
         wire_bytes: whole packets. stream_bytes: distinct payload of the RPC connections, with
             what is proved to have been sent but was not captured (missing_bytes) or was cut by
             the snap length (truncated_bytes); undecoded_bytes are in no frame.
@@ -39,6 +41,8 @@ class CaptureInfo:
     packets: int
     start_s: float | None
     duration_s: float
+    since_s: float | None
+    until_s: float | None
     wire_bytes: int
     stream_bytes: int
     missing_bytes: int
@@ -50,6 +54,11 @@ class CaptureInfo:
     other_connections: int
     other_bytes: int
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether only a window of the capture was counted."""
+        return self.since_s is not None or self.until_s is not None
 
 
 @dataclass(slots=True)

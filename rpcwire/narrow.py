@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rpcwire.runs.totals import Totals
+from rpcwire.runs.distribution import Distribution
+from rpcwire.runs.totals import TRIVIAL, Totals, WorkerTimes
 
 if TYPE_CHECKING:
     from rpcwire.analysis import RequestInfo
@@ -52,10 +53,22 @@ class Narrow(Totals):
 
     def release(self, frames: Iterable[Frame]) -> None:
         """Count the frames that began in the window."""
-        inside = [f for f in frames if self._reading.window.holds(f.time_ns)]
+        holds = self._reading.window.holds
+        inside = []
+        for frame in frames:
+            if holds(frame.time_ns):
+                inside.append(frame)
+            elif frame.request is not None and frame.command in TRIVIAL:
+                self._path(frame, frame.request)
         super().release(inside)
         self.missing += sum(f.missing for f in inside)
         self.truncated += sum(f.truncated for f in inside)
+
+    def _path(self, response: Frame, request: Frame) -> None:
+        """Take the round-trip time of the path from outside of the window: it is the same."""
+        worker = self.workers.setdefault(response.connection.server, WorkerTimes())
+        times = worker.trivial.setdefault(response.command, Distribution())
+        times.add(max(0, response.time_ns - request.end_ns))
 
     def round_trip(self, frame: Frame) -> None:
         """Count a round trip if its request left in the window."""

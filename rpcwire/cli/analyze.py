@@ -17,7 +17,12 @@ from rpcwire.cli.progress import ProgressLine
 @click.option("--gguf", metavar="MODEL", help="Compare with the arithmetic of this GGUF file.")
 @click.option("--plot", metavar="OUT", help="Draw bytes by role beside the floor (.svg, .png).")
 @narrowing
-@click.option("-v", "--verbose", count=True, help="Show commands, connections and small rows too.")
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="Show commands, connections, all roles; -vv all connections.",
+)
 @as_json
 def command(
     captures: tuple[str, ...], plot: str | None, verbose: int, as_json: bool, **narrowing: Any

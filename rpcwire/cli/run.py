@@ -64,6 +64,9 @@ def run(arguments: list[str]) -> int:
         The exit status: 0 done, 1 a check that was asked for failed, 2 bad input or usage.
     """
     gc.set_threshold(_COLLECT_EVERY)
+    if sys.stdout is None:
+        _say("standard output is closed: results cannot be written")
+        return BAD
     try:
         status = group.main(arguments, prog_name="rpcwire", standalone_mode=False)
         sys.stdout.flush()
@@ -72,6 +75,10 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return _INTERRUPTED
+    except OSError as error:  # reading has errors of its own; this is the output
+        _hang_up()
+        _say(f"cannot write the output: {error.strerror or error}; make room or write elsewhere")
+        return BAD
     except Exception as error:
         if os.environ.get(DEBUG) and not isinstance(error, click.ClickException):
             raise

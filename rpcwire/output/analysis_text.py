@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_REQUESTS = 12
 _MOST_NOTES = 12
+_MOST_CONNECTIONS = 12
 
 
 def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
@@ -31,7 +32,7 @@ def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
     Args:
         analysis: what to show.
         style: of the terminal.
-        verbose: 1 adds commands and all rows, connections too.
+        verbose: 1 adds commands, connections and all rows; 2 every connection.
     """
     parts = ["\n".join(paragraph(p) for p in summary(analysis))]
     if analysis.connections:
@@ -41,7 +42,7 @@ def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
         if analysis.requests:
             parts.append(_requests(analysis, style, verbose))
         if verbose:
-            parts += [_commands(analysis, style), _connections(analysis, style)]
+            parts += [_commands(analysis, style), _connections(analysis, style, verbose)]
     if analysis.model is not None:
         parts.append(model_section(analysis, analysis.model, style))
     parts.append(_capture(analysis, style, verbose))
@@ -177,7 +178,9 @@ def _commands(analysis: Analysis, style: Style) -> str:
     return table(head, rows, style)
 
 
-def _connections(analysis: Analysis, style: Style) -> str:
+def _connections(analysis: Analysis, style: Style, verbose: int) -> str:
+    ranked = sorted(analysis.connections, key=lambda c: -(c.bytes_up + c.bytes_down))
+    shown = ranked if verbose > 1 else ranked[:_MOST_CONNECTIONS]
     rows = [
         (
             str(c.id),
@@ -187,9 +190,13 @@ def _connections(analysis: Analysis, style: Style) -> str:
             bytes_text(c.bytes_up),
             bytes_text(c.bytes_down),
         )
-        for c in analysis.connections
+        for c in sorted(shown, key=lambda c: c.id)
     ]
-    return table(("#", "CONNECTION", "protocol", "requests", "up", "down"), rows, style, left=2)
+    text = table(("#", "CONNECTION", "protocol", "requests", "up", "down"), rows, style, left=2)
+    if rest := ranked[len(shown) :]:
+        size = bytes_text(sum(c.bytes_up + c.bytes_down for c in rest))
+        text += "\n" + style.dim(f"and {len(rest):,} smaller, {size} in all (-vv shows all)")
+    return text
 
 
 def _capture(analysis: Analysis, style: Style, verbose: int) -> str:
@@ -205,7 +212,8 @@ def _capture(analysis: Analysis, style: Style, verbose: int) -> str:
     ]
     text = (
         f"{c.packets:,} packets, {bytes_text(c.wire_bytes)} on the wire, "
-        f"{bytes_text(c.stream_bytes)} of it RPC streams ({', '.join(lost) or 'nothing missing'})"
+        f"{bytes_text(c.stream_bytes) if c.stream_bytes else 'none'} of it RPC "
+        f"{'in the window' if c.narrowed else 'streams'} ({', '.join(lost) or 'nothing missing'})"
     )
     if c.other_connections and analysis.connections:
         text += f"; {c.other_connections:,} other connections, {bytes_text(c.other_bytes)}"

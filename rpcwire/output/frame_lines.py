@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rpcwire.output.terminal import Style, printable
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from rpcwire.frames import FrameRow
 
 Rows = Iterable[list["FrameRow"]]
+
+#: What llama.cpp adds to the names of a split's inputs: "RPC0[127.0.0.1:50052]#inp_pos#0".
+_SPLIT = re.compile(r"^RPC\d*\[[^]#]*\]#(.+)#\d+$")
 
 #: Columns of the CSV, in order; `file` is added where there are several.
 COLUMNS = (
@@ -39,6 +44,7 @@ def csv_lines(rows: Rows, several: bool) -> Iterator[str]:
     """A header line, then one line a frame; a shape is written as 256x4x1x1."""
     out = io.StringIO()
     writer = csv.DictWriter(out, [*COLUMNS, *(["file"] if several else [])], lineterminator="\n")
+    rows = _begun(rows)
     writer.writeheader()
     for some in rows:
         for row in some:
@@ -53,17 +59,25 @@ def csv_lines(rows: Rows, several: bool) -> Iterator[str]:
 
 
 def text_lines(rows: Rows, style: Style) -> Iterator[str]:
-    """Aligned columns under a heading."""
+    """Aligned columns under a heading; tensors without what a split adds to their names."""
+    rows = _begun(rows)
     yield style.bold(_HEAD) + "\n"
     for some in rows:
         yield "".join(f"{_line(row)}\n" for row in some)
+
+
+def _begun(rows: Rows) -> Rows:
+    """The same rows, of which the first are there: an input that cannot be read has failed."""
+    remaining = iter(rows)
+    return chain([next(remaining, [])], remaining)
 
 
 def _line(row: FrameRow) -> str:
     arrow = ">" if row.direction == "up" else "<"
     what = ""
     if row.tensor_type is not None and row.direction == "up":
-        what = f"{printable(row.tensor or '')} {row.tensor_type} {_shape(row.shape)}".strip()
+        name = printable(_SPLIT.sub(r"\1", row.tensor or ""))
+        what = f"{name} {row.tensor_type} {_shape(row.shape)}".strip()
     lost = row.missing_bytes + row.truncated_bytes
     if lost:
         what += f" [{bytes_text(lost)} not captured]"

@@ -61,7 +61,7 @@ def summary(analysis: Analysis) -> list[str]:
     elif analysis.requests:
         lines.append(
             "No token was generated after a prompt, so there is no cost per token; "
-            f"the prompts took {_prefill(analysis)}."
+            f"{_prompts(analysis)}."
         )
     else:
         lines.append(_load(analysis))
@@ -75,8 +75,7 @@ def _what(analysis: Analysis) -> str:
     text = (
         f"llama.cpp RPC {', '.join(protocols)} with {plural(len(analysis.workers), 'worker')} "
         f"({workers}{f' and {more} more' if more > 0 else ''}): "
-        f"{bytes_text(analysis.capture.stream_bytes)} in "
-        f"{seconds_text(analysis.capture.duration_s)}"
+        f"{bytes_text(analysis.capture.stream_bytes)} {_when(analysis)}"
     )
     if not analysis.requests:
         return f"{text}; no pass of a model."
@@ -163,8 +162,21 @@ def _bytes(analysis: Analysis, token: PerToken) -> str:
     return f"Its bytes: {', '.join(parts)}."
 
 
-def _prefill(analysis: Analysis) -> str:
-    return seconds_text(sum(r.prefill_s or 0 for r in analysis.requests))
+def _when(analysis: Analysis) -> str:
+    """How long it took, or which part of the capture is meant."""
+    capture = analysis.capture
+    if not capture.narrowed:
+        return f"in {seconds_text(capture.duration_s)}"
+    since = "the start" if capture.since_s is None else f"{capture.since_s:.3f} s"
+    until = "the end" if capture.until_s is None else f"{capture.until_s:.3f} s"
+    return f"from {since} to {until}"
+
+
+def _prompts(analysis: Analysis) -> str:
+    took = sum(r.prefill_s or 0 for r in analysis.requests)
+    if not took:
+        return "the capture ends before the prompt does"
+    return f"prompts took {seconds_text(took)} in all"
 
 
 def _load(analysis: Analysis) -> str:
@@ -186,6 +198,12 @@ def _nothing(analysis: Analysis) -> list[str]:
     capture = analysis.capture
     if not capture.packets:
         return ["The capture holds no packets."]
+    if capture.narrowed and not capture.other_connections:
+        return [
+            f"No ggml RPC frame began in the window, {_when(analysis)}; what was read of the "
+            f"capture lasts {seconds_text(capture.duration_s)}. 'rpcwire analyze' without --since "
+            "and --until shows when its requests ran."
+        ]
     found = (
         f"No ggml RPC was found in {plural(capture.packets, 'packet')} "
         f"({bytes_text(capture.wire_bytes)}, {seconds_text(capture.duration_s)})."

@@ -155,6 +155,27 @@ def test_what_is_unexpected_is_one_line(
         run(["analyze", TWO])
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
+@pytest.mark.parametrize("command", ["analyze", "frames"])
+def test_output_that_cannot_be_written(command: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, command, TWO], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"rpcwire: cannot write the output: No space left")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_closed_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert run(["analyze", TWO]) == 2
+    assert "standard output is closed" in capsys.readouterr().err
+
+
 def test_a_reader_that_has_enough() -> None:
     with subprocess.Popen(
         [*COMMAND, "frames", capture("v7.0-mtp-partial")],

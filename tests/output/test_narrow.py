@@ -36,6 +36,8 @@ def test_parts_add_up(name: str) -> None:
 
 def test_a_window_around_everything_changes_nothing() -> None:
     whole, framed = analysis(TWO), rpcwire.analyze(capture(TWO), since=0, until=1e9)
+    assert (framed.capture.since_s, framed.capture.until_s) == (0, 1e9)
+    framed.capture.since_s = framed.capture.until_s = None
     framed.capture.notes = whole.capture.notes
     assert framed.to_dict() == whole.to_dict()
 
@@ -49,6 +51,14 @@ def test_one_request() -> None:
     assert second.per_token.tokens == report["predicted_n"] - 1
     assert second.phases["load"].frames == 0
     assert second.per_token.ms == pytest.approx(report["predicted_per_token_ms"], rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["v7.0-ssh-tunnel", "v7.0-link-1gbe"])
+def test_a_window_keeps_what_is_known_of_the_path(name: str) -> None:
+    """Commands that are answered at once stand in the load, before the window."""
+    whole, part = analysis(name).per_token, rpcwire.analyze(capture(name), request=1).per_token
+    assert (part.rtt_ms, part.rtt_source) == (whole.rtt_ms, "rpc")
+    assert part.network_ms == pytest.approx(whole.network_ms, rel=0.05)
 
 
 def test_requests_share_out_all_of_decode() -> None:

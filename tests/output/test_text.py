@@ -80,6 +80,34 @@ def test_no_rpc(tmp_path: Path) -> None:
     assert "If -p was given, leave it out" in text
 
 
+def test_an_empty_window() -> None:
+    a = rpcwire.analyze(capture("v7.0-llama-server"), since=100)
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert "No ggml RPC frame began in the window, from 100.000 s to the end" in text
+
+
+def test_a_window_is_named() -> None:
+    a = rpcwire.analyze(capture("v7.0-llama-server"), since=0.01, until=0.1)
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert " MB from 0.010 s to 0.100 s; no pass of a model." in text
+
+
+def test_a_prompt_that_was_cut(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap.gz"
+    cut.write_bytes(Path(capture("v7.0-qwen35-mtp")).read_bytes()[:1_000_000])
+    a = rpcwire.analyze(cut)
+    assert [(r.prompt_tokens, r.generated_tokens) for r in a.requests] == [(163, 0)]
+    text = " ".join(analysis_text(a, PLAIN).split())
+    assert "the capture ends before the prompt does" in text
+
+
+def test_connections_that_only_asked_are_counted() -> None:
+    a = analysis("v4.0.1-llama-server")
+    some, every = (analysis_text(a, PLAIN, verbose=v).splitlines() for v in (1, 2))
+    assert "and 319 smaller" in " ".join(some)
+    assert len(every) - len(some) == 318
+
+
 def test_an_empty_capture(tmp_path: Path) -> None:
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
