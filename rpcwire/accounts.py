@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from rpcwire.analysis import (
     Analysis,
@@ -25,13 +24,12 @@ from rpcwire.findings import Evidence, Facts, PricedLink, find
 from rpcwire.ggml.frame import DOWN, UP
 from rpcwire.narrow import Narrow
 from rpcwire.notes import notes
-from rpcwire.reading import Progress, Reading, Sources, When
+from rpcwire.reading import Reading, ReadOptions, Sources
 from rpcwire.runs.timing import PathRtt, generated, path_rtt, token_time
 from rpcwire.seen import Seen, seen
 from rpcwire.window import ALWAYS
 
 if TYPE_CHECKING:
-    from rpcwire.ggml.frame import Frame
     from rpcwire.models.model import Model
     from rpcwire.runs.passes import Pass
     from rpcwire.runs.totals import Totals
@@ -43,23 +41,11 @@ _NAMED_OTHERS = 10
 def account(
     paths: Sources,
     *,
-    ports: Container[int] | None,
     gguf: str | Path | None,
-    since: When,
-    until: When,
-    request: int | None,
-    progress: Progress | None,
+    **options: Unpack[ReadOptions],
 ) -> Analysis:
     """Do what `analysis.analyze` promises."""
-    result, facts = accounted(
-        paths,
-        ports=ports,
-        gguf=gguf,
-        since=since,
-        until=until,
-        request=request,
-        progress=progress,
-    )
+    result, facts = accounted(paths, gguf=gguf, **options)
     result.findings = [finding.to_dict() for finding in find(facts)]
     return result
 
@@ -67,33 +53,20 @@ def account(
 def accounted(
     paths: Sources,
     *,
-    ports: Container[int] | None,
-    gguf: str | Path | None,
-    since: When,
-    until: When,
-    request: int | None,
-    progress: Progress | None,
+    gguf: str | Path | None = None,
     link: PricedLink | None = None,
     evidence: Evidence | None = None,
+    **options: Unpack[ReadOptions],
 ) -> tuple[Analysis, Facts]:
     """The accounts, and what the findings stand on.
 
-    Arguments as in `analysis.analyze`; findings are priced on `link`, None takes the recorded one,
+    Options as in `analysis.analyze`; findings are priced on `link`, None takes the recorded one,
     and stand on what `evidence` gathers.
     """
     model = _read_model(gguf)
     evidence = evidence or Evidence()
-    watch = _Watch(evidence=evidence)
-    reading = Reading(
-        paths,
-        ports=ports,
-        since=since,
-        until=until,
-        request=request,
-        progress=progress,
-        on_frame=watch.frame,
-        on_pass=watch.passed,
-    )
+    watch = _Watch(evidence)
+    reading = Reading(paths, on_frame=evidence.frame, on_pass=watch.passed, **options)
     watch.narrow = Narrow(reading) if reading.narrowed else None
     if watch.narrow is not None:
         evidence.holds = reading.holds
@@ -117,22 +90,11 @@ def _read_model(gguf: str | Path | None) -> Model | None:
 
 @dataclass
 class _Watch:
-    """What is gathered beside the totals while a run is read.
+    """What is gathered beside the totals while a run is read."""
 
-    Attributes:
-        holes: the first frames with bytes not captured.
-    """
-
-    holes: list[Frame] = field(default_factory=list)
+    evidence: Evidence
     boundaries: BoundaryCounter = field(default_factory=BoundaryCounter)
     narrow: Narrow | None = None
-    evidence: Evidence = field(default_factory=Evidence)
-
-    def frame(self, frame: Frame) -> None:
-        """See a frame of the window."""
-        self.evidence.frame(frame)
-        if frame.missing and len(self.holes) < 5:
-            self.holes.append(frame)
 
     def passed(self, p: Pass) -> None:
         """See a pass whose phase is final."""
@@ -222,7 +184,7 @@ class _Accounts:
                 self.reading,
                 rpc=self.rpc,
                 others=self.others,
-                holes=self.watch.holes,
+                holes=self.watch.evidence.contacts.holes,
                 requests=self.requests,
                 paths=self.paths,
             ),
@@ -272,7 +234,7 @@ class _Accounts:
             bytes_down=sum(t.down for t in tallies),
             bytes_up_per_token=self._per(sum(s.up for s in shares)),
             bytes_down_per_token=self._per(sum(s.down for s in shares)),
-            wait_ms_per_token=self._per(times.wait_ns / 1e6 if times else 0),
+            wait_ms_per_token=self._per(times.waited_ns / 1e6 if times else 0),
             rtt_ms=_ms(path.total_ns),
             rtt_source=path.source or None,
             tcp_rtt_ms=_ms(path.tcp_ns),

@@ -91,7 +91,8 @@ class WorkerInfo:
     Attributes:
         server: address and port. devices: device numbers that were used.
         bytes_up, bytes_down: all of it. round_trips, wait_ms, *_per_token: generation only;
-            wait_ms is from each blocking request's last byte to its response's first.
+            wait_ms is from a graph's (or blocking request's) last byte to the response's first,
+            counted once where several workers are waited for.
         rtt_ms: round-trip time of the path; rtt_source: "rpc" (commands that are answered at
             once: the whole path) or "tcp" (acknowledgements: to the nearest hop).
         tcp_rtt_ms: what TCP says of the way to the worker, or to a tunnel before it.

@@ -6,13 +6,14 @@ the capture.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from rpcwire.ggml.frame import UP
 from rpcwire.ggml.tensor import type_name
-from rpcwire.reading import Completed, Progress, Reading, Sources, When
+from rpcwire.notes import damage
+from rpcwire.reading import Completed, Reading, ReadOptions, Sources
 from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
@@ -67,42 +68,32 @@ class FrameRow:
         return row
 
 
-def read_rows(
-    paths: Sources,
-    *,
-    ports: Container[int] | None = None,
-    since: When = None,
-    until: When = None,
-    request: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[list[FrameRow]]:
-    """Frames of a capture in order, some at a time; arguments and errors as in `analyze`."""
-    completed = Completed()
-    reading = Reading(
-        paths,
-        ports=ports,
-        since=since,
-        until=until,
-        request=request,
-        progress=progress,
-        on_frame=completed.add,
-    )
-    rows = _Rows(reading)
-    for _ in reading.steps():
-        found = [rows.row(f, asked) for f, asked in completed.ready()]
-        if found:
-            yield found
-    yield [rows.row(f, asked) for f, asked in completed.ready(everything=True)]
+class FrameReader:
+    """Frames of a capture in order, to be read once; lists of some at a time.
 
+    Keywords and errors are those of `rpcwire.analyze`.
+    """
 
-class _Rows:
-    """Makes rows of frames."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._health = reading.health
+    def __init__(self, paths: Sources, **options: Unpack[ReadOptions]) -> None:
+        self._completed = Completed()
+        self._reading = Reading(paths, on_frame=self._completed.add, **options)
+        self._health = self._reading.health
         self._workers: dict[int, str] = {}
 
-    def row(self, frame: Frame, asked: Frame) -> FrameRow:
+    def __iter__(self) -> Iterator[list[FrameRow]]:
+        """Read; the last list may be empty."""
+        for _ in self._reading.steps():
+            found = [self._row(f, asked) for f, asked in self._completed.ready()]
+            if found:
+                yield found
+        yield [self._row(f, asked) for f, asked in self._completed.ready(everything=True)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was wrong with the capture, and what is in no frame; complete at the end."""
+        return damage(self._reading)
+
+    def _row(self, frame: Frame, asked: Frame) -> FrameRow:
         """The row of a frame; `asked`: its request, or itself."""
         tensor = asked.tensor
         shape = list(tensor.ne) if tensor is not None else []

@@ -11,7 +11,6 @@ from rpcwire.seen import endpoint
 if TYPE_CHECKING:
     from rpcwire.analysis import RequestInfo
     from rpcwire.capture.health import CaptureHealth
-    from rpcwire.ggml.frame import Frame
     from rpcwire.reading import Reading
     from rpcwire.runs.timing import PathRtt
     from rpcwire.seen import Seen
@@ -30,7 +29,7 @@ def notes(
     *,
     rpc: list[Seen],
     others: list[Seen],
-    holes: list[Frame],
+    holes: list[int],
     requests: list[RequestInfo],
     paths: dict[tuple[str, int], PathRtt],
 ) -> list[str]:
@@ -40,7 +39,7 @@ def notes(
         reading: done.
         rpc: connections that are ggml RPC.
         others: connections that are not.
-        holes: the first frames with bytes that were not captured.
+        holes: packets of the first frames with bytes that were not captured.
         requests: what was counted.
         paths: round-trip times by worker.
     """
@@ -55,6 +54,18 @@ def notes(
         *_inferred(requests),
         *_narrowed(reading),
     ]
+
+
+def damage(reading: Reading) -> list[str]:
+    """What a reader of frames has to know: damage, bytes in no frame, or no frames at all."""
+    recognised = [c for c in reading.session.connections.values() if c.recognised]
+    found = [*_interrupted(reading), *_files(reading.health), *reading.session.assembler.notes()]
+    lost = sum(c.undecoded_bytes for c in recognised)
+    if lost:
+        found.append(f"{lost:,} bytes could not be decoded: they are in no frame")
+    if not recognised and reading.health.packets:
+        found.append("no ggml RPC was found: 'rpcwire analyze' says what the capture holds")
+    return found
 
 
 def _interrupted(reading: Reading) -> Iterator[str]:
@@ -137,12 +148,15 @@ def _about(connection: Seen, slimmed: bool) -> Iterator[str]:
         yield "was ended by a reset (RST)"
 
 
-def _holes(rpc: list[Seen], holes: list[Frame]) -> Iterator[str]:
+def _holes(rpc: list[Seen], holes: list[int]) -> Iterator[str]:
     if not holes:
         return
     total = sum(half.missing for c in rpc for half in c.tcp.sides)
-    places = ", ".join(f"{f.missing:,} of a {f.command} at packet {f.number:,}" for f in holes)
-    yield f"{total:,} bytes are missing in all, among them {places}"
+    places = ", ".join(f"{number:,}" for number in holes)
+    yield (
+        f"{total:,} bytes are missing in all, the first from frames that begin in packets {places} "
+        "(rpcwire frames shows them)"
+    )
 
 
 def _empty(others: list[Seen]) -> Iterator[str]:

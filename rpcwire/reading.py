@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import numpy as np
 
@@ -29,6 +29,17 @@ Source = str | Path | BinaryIO
 Sources = Source | Sequence[Source]
 When = str | float | None
 Progress = Callable[[int, int], None]
+
+
+class ReadOptions(TypedDict, total=False):
+    """Keywords of everything that reads captures; see Reading."""
+
+    ports: Container[int] | None
+    since: When
+    until: When
+    request: int | None
+    progress: Progress | None
+
 
 #: Capture time read beyond the window, so that what began inside is seen whole.
 _GRACE_NS = 2_000_000_000
@@ -65,13 +76,13 @@ class Reading:
         self,
         paths: Sources,
         *,
+        on_frame: Callable[[Frame], None] | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
         ports: Container[int] | None = None,
         since: When = None,
         until: When = None,
         request: int | None = None,
         progress: Progress | None = None,
-        on_frame: Callable[[Frame], None] | None = None,
-        on_pass: Callable[[Pass], None] | None = None,
     ) -> None:
         self.paths = _several(paths)
         self._since = None if since is None else Moment(str(since))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rpcwire.errors import UsageError
-from rpcwire.frames import read_rows
+from rpcwire.frames import FrameReader
 from rpcwire.ggml.frame import UP
-from rpcwire.reading import Progress, Reading, Sources, When
+from rpcwire.reading import Reading, ReadOptions, Sources
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,50 +36,35 @@ _PASS_TYPES = {
 }  # fmt: skip
 
 
-def read_frames(
-    paths: Sources,
-    *,
-    ports: Container[int] | None = None,
-    since: When = None,
-    until: When = None,
-    request: int | None = None,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+def read_frames(paths: Sources, **options: Unpack[ReadOptions]) -> pd.DataFrame:
     """Every request and response of a capture, one row each.
 
-    Arguments and errors are those of `rpcwire.analyze`.
+    Keywords and errors are those of `rpcwire.analyze`.
 
     Returns:
         Columns as in `rpcwire frames --csv` (see `rpcwire.frames.FrameRow` for what they mean,
         and docs/api.md for examples), with `file` always there. `shape` holds lists or None.
+        `attrs["notes"]`: what was wrong with the capture, if anything.
 
     Raises:
         UsageError: pandas is not installed.
     """
     pandas = _pandas()
     columns: dict[str, list[Any]] = {name: [] for name in _FRAME_COLUMNS}
-    for rows in read_rows(
-        paths, ports=ports, since=since, until=until, request=request, progress=progress
-    ):
+    reader = FrameReader(paths, **options)
+    for rows in reader:
         for row in rows:
             for name, value in row.to_dict(file=True).items():
                 columns[name].append(value)
     frame: pd.DataFrame = pandas.DataFrame(columns).astype(_FRAME_TYPES)
+    frame.attrs["notes"] = reader.notes
     return frame
 
 
-def read_passes(
-    paths: Sources,
-    *,
-    ports: Container[int] | None = None,
-    since: When = None,
-    until: When = None,
-    request: int | None = None,
-    progress: Progress | None = None,
-) -> pd.DataFrame:
+def read_passes(paths: Sources, **options: Unpack[ReadOptions]) -> pd.DataFrame:
     """Every pass of a model in a capture, one row each, in order of start.
 
-    Arguments and errors are those of `rpcwire.analyze`.
+    Keywords and errors are those of `rpcwire.analyze`.
 
     Returns:
         Columns: `pass` (number, as in `read_frames`), `time_s` and `end_s` (first and last byte,
@@ -107,16 +91,7 @@ def read_passes(
         if asked is not frame:
             counted[3] += max(0, frame.time_ns - asked.end_ns)
 
-    reading = Reading(
-        paths,
-        ports=ports,
-        since=since,
-        until=until,
-        request=request,
-        progress=progress,
-        on_frame=add,
-        on_pass=passes.append,
-    )
+    reading = Reading(paths, on_frame=add, on_pass=passes.append, **options)
     reading.run()
     first = reading.health.first_ns or 0
     rows = [

@@ -18,7 +18,7 @@ from rpcwire.cli.progress import ProgressLine
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header line.")
 def command(captures: tuple[str, ...], as_json: bool, as_csv: bool, **narrowing: Any) -> None:
     """List every request and response: what it is, what it carries, and what it is part of."""
-    from rpcwire.frames import read_rows
+    from rpcwire.frames import FrameReader
     from rpcwire.output.frame_lines import csv_lines, json_lines, text_lines
     from rpcwire.output.terminal import Style, has_colour
 
@@ -27,7 +27,7 @@ def command(captures: tuple[str, ...], as_json: bool, as_csv: bool, **narrowing:
     several = len(captures) > 1
     with ProgressLine() as progress:
         shown = None if sys.stdout.isatty() else progress
-        rows = read_rows(list(captures), progress=shown, **narrowing)
+        rows = FrameReader(list(captures), progress=shown, **narrowing)
         if as_json:
             lines = json_lines(rows, several)
         elif as_csv:
@@ -37,3 +37,5 @@ def command(captures: tuple[str, ...], as_json: bool, as_csv: bool, **narrowing:
         for text in lines:
             sys.stdout.write(text)
             sys.stdout.flush()  # a live capture is read as it comes
+    for note in rows.notes:
+        click.echo(f"rpcwire: {note}", err=True)

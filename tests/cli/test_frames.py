@@ -107,6 +107,19 @@ def test_text() -> None:
     assert decode.endswith("  attn_inp_kq_mask F16 256")
 
 
+def test_what_is_wrong_is_said_beside_the_frames(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap.gz"
+    cut.write_bytes(Path(TWO).read_bytes()[:300_000])
+    done = CliRunner().invoke(command, ["--json", str(cut)])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout.splitlines()[0])["command"] == "HELLO"
+    assert "rpcwire: " in done.stderr
+    assert "the gzip data is cut off after 300,000 bytes" in done.stderr
+    none = CliRunner().invoke(command, ["--json", "-p", "1", TWO])
+    assert (none.exit_code, none.stdout) == (0, "")
+    assert "no ggml RPC was found" in none.stderr
+
+
 def test_several_files_are_named(tmp_path: Path) -> None:
     other = capture("v4.0.1-llama-server")
     found = rows(TWO, other)

@@ -51,7 +51,9 @@ def check(data: bytes) -> None:
     for rows in (document["phases"].values(), document["roles"], document["commands"]):
         assert sum(row["bytes_up"] + row["bytes_down"] for row in rows) == decoded
     status, out, err = outcome(data, "frames", "--json")
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert all(line.startswith("rpcwire: ") for line in err.splitlines())
+    assert "an error in rpcwire itself" not in err
     assert sum(json.loads(line)["bytes"] for line in out.splitlines()) == decoded
     assert outcome(data, "analyze")[0] == 0
 

@@ -133,3 +133,10 @@ def test_two_workers_share_a_token() -> None:
     assert up == pytest.approx(a.per_token.bytes_up)
     assert down == pytest.approx(a.per_token.bytes_down)
     assert a.per_token.round_trips == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_workers_are_not_waited_for_longer_than_tokens_take(name: str) -> None:
+    a = analysis(name)
+    waits = [w.wait_ms_per_token for w in a.workers]
+    assert sum(w or 0 for w in waits) <= (a.per_token.ms or 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcwire.frames import FrameRow, read_rows
+from rpcwire.frames import FrameReader, FrameRow
 from tests.bundled import NAMES, capture
 from tests.wireshark.shark import Shown, counted, messages, needs_tshark
 
@@ -26,7 +26,7 @@ HIDDEN = {"v7.0-load-cold-snap400": Counter({(1193, "up", "SET_TENSOR", 835898):
 
 
 def rows_of(name: str) -> list[FrameRow]:
-    return [row for some in read_rows([capture(name)]) for row in some]
+    return [row for some in FrameReader([capture(name)]) for row in some]
 
 
 @pytest.mark.parametrize("name", ALL)
