@@ -294,6 +294,7 @@ class Facts:
             frames=[number for _, number in where],
             files=[names[file] for file, _ in where] if len(names) > 1 else (),
             share=share,
+            of_requests=whole_request and per == TOKEN,
         )
 
 

@@ -56,7 +56,9 @@ class Finding:
         severity: one of SEVERITIES. confidence: one of CONFIDENCES.
         title: one sentence, figures included.
         figures: what was measured, by name. frames: packets that show it.
+        files: of each of `frames` the file, where the run is in several.
         share: part of the token's time that the cost is; None where it is not known.
+        of_requests: `share` is one of whole requests, prompts and pauses included.
         remedy: what to change.
     """
 
@@ -68,7 +70,9 @@ class Finding:
     confidence: str = "high"
     figures: Mapping[str, Figure] = field(default_factory=dict)
     frames: Sequence[int] = ()
+    files: Sequence[str] = ()
     share: float | None = None
+    of_requests: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON document."""
@@ -76,11 +80,14 @@ class Finding:
             name: _rounded(value) if isinstance(value, float) else value
             for name, value in self.figures.items()
         }
+        evidence: dict[str, Any] = {"figures": figures, "frames": list(self.frames)}
+        if self.files:
+            evidence["files"] = list(self.files)
         return {
             "id": self.id,
             "severity": self.severity,
             "title": self.title,
-            "evidence": {"figures": figures, "frames": list(self.frames)},
+            "evidence": evidence,
             "cost": self.cost.to_dict(),
             "share_of_token": _rounded(self.share),
             "remedy": self.remedy,

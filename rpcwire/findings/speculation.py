@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 #: Plain passes that are enough to measure a plain token.
 _ENOUGH = 5
+_MODELLED = "modelled"
+#: Acceptance below which most of what is drafted is lost.
+_HALF = 0.5
 #: Gains and losses smaller than this are none.
 _MARGIN = 0.05
 #: Roles whose bytes grow with what is verified, not with what is drafted.
@@ -31,12 +34,17 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Milliseconds of a round and of a plain token, tokens and drafts a round."""
+    """Milliseconds of a round and of a plain token, tokens and drafts a round.
+
+    Attributes:
+        modelled: whether the plain token was not measured.
+    """
 
     round_ms: float
     plain_ms: float
     per_round: float
     drafts: float
+    modelled: bool
 
     @property
     def speedup(self) -> float:
@@ -53,7 +61,8 @@ class Speculation:
         acceptance: kept of what was drafted.
         round_ms: time of a round. plain_ms: time of a token without speculation.
         plain_source: "measured" (plain tokens of the same run) or "modelled" (one row of a verify
-            pass, its graph reused, one wait a worker).
+            pass, its graph reused, one wait a worker: at most, since the workers' time is that of
+            all rows of the pass).
         break_even_tokens, break_even_acceptance: what a round must return, and the acceptance
             that gives it; above 1 it cannot pay.
         speedup: tokens a second against without; below 1 it costs.
@@ -119,6 +128,7 @@ def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | No
     speedup = plain_ms * per_round / round_ms
     causes = _causes(facts, rounds, plain_ms)
     acceptance = facts.accepted / facts.drafted
+    modelled = source == _MODELLED
     even_acceptance = (even - 1) / drafts
     return Speculation(
         rounds=rounds,
@@ -133,7 +143,9 @@ def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | No
         speedup=speedup,
         causes=causes,
         verdict=_verdict(speedup, even_acceptance, acceptance),
-        advice=tuple(_advice(facts, Rates(round_ms, plain_ms, per_round, drafts), causes)),
+        advice=tuple(
+            _advice(facts, Rates(round_ms, plain_ms, per_round, drafts, modelled), causes)
+        ),
     )
 
 
@@ -153,18 +165,17 @@ def _plain(facts: Facts) -> tuple[float, str] | None:
         return ms, "measured"
     places = facts.evidence.places
     verify = facts.analysis.phases["verify"]
-    token = facts.analysis.per_token
-    if not places.passes or not verify.rows or token.client_ms is None:
+    if not places.passes or not verify.rows or facts.client_ms is None:
         return None
     waits = sum(s.waits for s in places.servers.values()) / places.passes
     waited = sum(s.waited_ns for s in places.servers.values()) / 1e6 / places.passes
     computed = max(0.0, waited - waits * (facts.recorded_rtt_ms or 0.0))
     draft = facts.analysis.phases["draft"]
-    client = token.client_ms * facts.tokens / max(1, verify.passes + draft.passes)
+    client = facts.client_ms * facts.tokens / max(1, verify.passes + draft.passes)
     rows = facts.tallies.sum(phases=("verify",), roles=_PER_ROW)
     fixed = facts.tallies.sum(phases=("verify",), roles=("kv_rotation", "recurrent_ids"))
     moved = rows.bytes / verify.rows + fixed.bytes / verify.passes
-    return computed + client + facts.link.ms(moved, max(1.0, waits)), "modelled"
+    return computed + client + facts.link.ms(moved, max(1.0, waits)), _MODELLED
 
 
 # -- what a round has besides --------------------------------------------------------------------
@@ -177,16 +188,21 @@ def _causes(facts: Facts, rounds: int, plain_ms: float) -> tuple[Cause, ...]:
     spent = facts.tallies.sum
     graphs = facts.evidence.graphs
     tokens = facts.tokens
-    token = facts.analysis.per_token
     logits = spent(phases=("verify",), roles=("logits",))
     extra = logits.bytes * (1 - rounds / max(rounds, facts.analysis.phases["verify"].rows))
     draft = facts.analysis.phases["draft"]
-    passes = rounds + draft.passes
+    passes = rounds + draft.passes + facts.analysis.phases["decode"].passes
     drafted_share = draft.passes / passes if passes else 0.0
     draft_only = ("draft",)
     draft_inputs = spent(
         phases=draft_only, roles=("embedding_in", "positions", "kv_indices", "output_ids")
     )
+    # What plain tokens between the rounds took is no part of a round.
+    plain = facts.analysis.phases["decode"].passes
+    verified = facts.analysis.phases["verify"].passes
+    target = plain + verified
+    computing = (facts.server_ms or 0.0) * tokens * (verified + draft.passes)
+    computing /= max(1, target + draft.passes)
     found = [
         Cause("graph-resent", facts.link.ms(graphs.resent_bytes + graphs.old_full) / rounds),
         Cause("draft-round-trips", facts.link.ms(0, spent(phases=draft_only).trips) / rounds),
@@ -203,10 +219,10 @@ def _causes(facts: Facts, rounds: int, plain_ms: float) -> tuple[Cause, ...]:
         Cause("attention masks", cost(spent(roles=("kv_mask",), moments=(TOKENS,)))),
         Cause("alloc-query-storm", cost(spent(roles=("alloc_query",), moments=(TOKENS,)))),
         Cause("inputs of the draft passes", cost(draft_inputs)),
-        Cause("the client's own time", drafted_share * (token.client_ms or 0.0) * tokens / rounds),
+        Cause("the client's own time", drafted_share * (facts.client_ms or 0.0) * tokens / rounds),
         Cause(
             "workers computing",
-            max(0.0, (token.server_ms or 0.0) * tokens / rounds - plain_ms),
+            max(0.0, computing / rounds - plain_ms),
         ),
     ]
     return tuple(sorted((c for c in found if c.ms > 0), key=lambda c: -c.ms))
@@ -229,8 +245,9 @@ def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
     lines = []
     round_ms, plain_ms, drafts = rates.round_ms, rates.plain_ms, rates.drafts
     by_name = {c.name: c.ms for c in causes}
+    apart = " (draft on a device of its own)" if facts.analysis.phases["draft"].passes else ""
     for name, what in (
-        ("graph-resent", "if no graph were resent (draft on a device of its own)"),
+        ("graph-resent", f"if no graph were resent{apart}"),
         ("draft-round-trips", "if drafting waited for nothing (draft on the client)"),
         ("recurrent-state-transfer", "if no state were moved"),
         ("kv-rotation", "with an F16 KV cache"),
@@ -245,13 +262,17 @@ def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
         )
         plain = max(plain_ms - less, 1e-9) if name == "kv-rotation" else plain_ms
         even = (left / plain - 1) / drafts
-        lines.append(
-            f"{what}: {round_ms:.3g} -> {left:.3g} ms a round, break-even at {even:.0%} acceptance"
-        )
+        pays = f"break-even at {even:.0%} acceptance" if even <= 1 else "still none would pay"
+        lines.append(f"{what}: {round_ms:.3g} -> {left:.3g} ms a round, {pays}")
     if rates.speedup < 1 + _MARGIN:
         lines += _link_that_would_do(facts, rates)
-        if drafts > 1.5:
+        if drafts > 1.5 and facts.accepted < _HALF * facts.drafted:
             lines.append("fewer drafts a round (--spec-draft-n-max) where acceptance is low")
+    if rates.modelled and rates.speedup > 1 - _MARGIN:
+        lines.append(
+            "the plain token is an upper bound: record the run with --spec-type none, and "
+            "rpcwire compare both"
+        )
     return lines
 
 

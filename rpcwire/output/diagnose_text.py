@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rpcwire.findings.speculation import Speculation
 
 _MOST_FRAMES = 6
+#: Milliseconds a token that are worth a figure.
+_LEAST_MS = 0.0005
 
 
 def diagnose_text(diagnosis: Diagnosis, style: Style, *, verbose: int = 0) -> str:
@@ -66,7 +68,7 @@ def _summary(diagnosis: Diagnosis) -> list[str]:
     lines = [f"{', '.join(said) if said else 'Nothing found'}."]
     top = worst(diagnosis.findings, 1)
     if top and top[0].share:
-        lines[0] += f" Worst: {top[0].id}, {top[0].share:.0%} of the time of a {top[0].cost.per}."
+        lines[0] += f" Worst: {top[0].id}, {top[0].share:.0%} of the time of {_whole(top[0])}."
     elif top:
         lines[0] += f" Worst: {top[0].id}."
     if diagnosis.token_ms is not None:
@@ -79,6 +81,10 @@ def _summary(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
+def _whole(finding: Finding) -> str:
+    return "whole requests" if finding.of_requests else f"a {finding.cost.per}"
+
+
 def _finding(finding: Finding, style: Style, *, figures: bool, remedy: bool) -> str:
     mark = {"problem": style.warn, "warning": style.bold, "info": style.dim}[finding.severity]
     head, cost = f"{finding.severity.upper()}  {finding.id}", _cost(finding)
@@ -89,28 +95,41 @@ def _finding(finding: Finding, style: Style, *, figures: bool, remedy: bool) -> 
         lines.append(paragraph(cost, "  "))
     lines.append(paragraph(printable(finding.title[:1].upper() + finding.title[1:] + "."), "  "))
     if figures and finding.frames:
-        numbers = ", ".join(f"{n:,}" for n in finding.frames[:_MOST_FRAMES])
-        where = "packet" if len(finding.frames) == 1 else "packets"
-        lines.append(style.dim(paragraph(f"See {where} {numbers} ({_figures(finding)}).", "  ")))
+        text = f"See {_where(finding)} ({_figures(finding)})."
+        lines.append(style.dim(paragraph(printable(text), "  ")))
     if remedy:
         lines.append(paragraph(f"Change: {finding.remedy}", "  "))
     return "\n".join(lines)
 
 
+def _where(finding: Finding) -> str:
+    """Packets as Wireshark numbers them: "packets 3, 14 of a.pcap; packet 2 of b.pcap"."""
+    shown = finding.frames[:_MOST_FRAMES]
+    by_file: dict[str, list[int]] = {}
+    for number, name in zip(shown, finding.files or ("",) * len(shown), strict=False):
+        by_file.setdefault(name, []).append(number)
+    parts = []
+    for name, numbers in by_file.items():
+        text = "packet " if len(numbers) == 1 else "packets "
+        text += ", ".join(f"{n:,}" for n in numbers)
+        parts.append(f"{text} of {name}" if name else text)
+    return "; ".join(parts)
+
+
 def _cost(finding: Finding) -> str:
     cost = finding.cost
     parts = []
-    if cost.ms_per_token:
+    if cost.ms_per_token >= _LEAST_MS:
         parts.append(f"{ms_text(cost.ms_per_token)}")
-    if cost.bytes_per_token:
+    if cost.bytes_per_token >= 1:
         parts.append(bytes_text(cost.bytes_per_token))
     if cost.round_trips_per_token:
-        parts.append(f"{number_text(cost.round_trips_per_token)} round trips")
+        parts.append(f"{_trips(cost.round_trips_per_token)}")
     if not parts:
         return ""
     text = f"{', '.join(parts)} per {'token' if cost.per == TOKEN else cost.per}"
     if finding.share is not None:
-        text += f", {finding.share:.0%}"
+        text += f", {finding.share:.0%}" + (" of requests" if finding.of_requests else "")
     return text
 
 
@@ -121,17 +140,23 @@ def _figures(finding: Finding) -> str:
             continue
         text = value if isinstance(value, str) else number_text(value)
         shown.append(f"{name.replace('_', ' ')} {printable(text)}")
-    return "; ".join(shown[:6]) + f"; confidence {finding.confidence}"
+    return "; ".join([*shown[:6], f"confidence {finding.confidence}"])
+
+
+def _trips(count: float) -> str:
+    text = number_text(count)
+    return f"{text} round trip" if text == "1" else f"{text} round trips"
 
 
 def _speculation(account: Speculation, style: Style) -> str:
     even = account.break_even_acceptance
     pays = f"{even:.0%} acceptance" if even <= 1 else "no acceptance at all"
+    at_most = "at most " if account.plain_source == "modelled" else ""
     lines = [
         style.bold("SPECULATION") + f"  {plural(account.rounds, 'round')}",
         paragraph(
             f"A round takes {ms_text(account.round_ms)}, a plain token "
-            f"{ms_text(account.plain_ms)} ({account.plain_source}); a round drafts "
+            f"{at_most}{ms_text(account.plain_ms)} ({account.plain_source}); a round drafts "
             f"{account.drafts_per_round:.1f} and returns {account.tokens_per_round:.2f} tokens "
             f"({account.acceptance:.0%} accepted), and pays from "
             f"{account.break_even_tokens:.2f} tokens on ({pays}).",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rpcwire.ggml.frame import UP
+from rpcwire.ggml.place import place
 from rpcwire.runs.distribution import Distribution
 from rpcwire.runs.passes import PER_TOKEN, TIMED
 from rpcwire.runs.words import GENERATION, PHASES, ROLES
@@ -22,7 +23,7 @@ class Tally:
 
     Attributes:
         up, down: bytes. frames: of both directions. requests, round_trips: among them.
-        numbers: packets of the first requests, at most EXAMPLES.
+        numbers: places (see ggml.place) of the first requests, at most EXAMPLES.
     """
 
     up: int = 0
@@ -159,7 +160,7 @@ class Totals:
                 tally.up += frame.bytes
                 tally.requests += 1
                 if tally.requests <= EXAMPLES:
-                    tally.numbers.append(frame.number)
+                    tally.numbers.append(place(frame))
                 if timed:
                     account.worker.up += frame.bytes
                 if frame.bytes >= _SPAN_BYTES:

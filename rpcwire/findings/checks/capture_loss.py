@@ -37,9 +37,9 @@ def find(facts: Facts) -> Finding | None:
     return facts.finding(
         ID,
         f"the capture lost {' and '.join(parts)}",
-        "Record with a larger buffer (tcpdump -B 65536), to a fast disk, only the port (tcp port "
-        "50052), with -s 400 where contents do not matter; or use rpcwire record, or rpcwire "
-        "relay, which loses nothing.",
+        "Record whole packets (no -s: what it cuts away hides headers) with a larger buffer "
+        "(tcpdump -B 65536), to a fast disk, and only the port (tcp port 50052); or use rpcwire "
+        "record, or rpcwire relay, which loses nothing. rpcwire slim makes the file small.",
         figures={
             "missing_bytes": missing,
             "stream_bytes": whole,

@@ -29,9 +29,10 @@ def find(facts: Facts) -> Finding | None:
     share = ratio(spent, whole)
     if share < _SHARE:
         return None
+    noun = "round trip" if trips == 1 else "round trips"
     return facts.finding(
         ID,
-        f"{trips:.3g} round trips a token x {facts.link.rtt_ms:.3g} ms are {share:.0%} of its time",
+        f"{trips:.3g} {noun} a token x {facts.link.rtt_ms:.3g} ms are {share:.0%} of its time",
         "Shorten the way (cable instead of Wi-Fi, no tunnel or VPN, a switch less), then make "
         "fewer round trips: fewer workers and splits, no remote drafts. Speculation pays here only "
         "if it needs fewer round trips per token returned than it saves.",

@@ -45,4 +45,5 @@ def find(facts: Facts) -> Finding | None:
         total_bytes=cell.bytes,
         trips=cell.trips,
         whole_request=True,
+        between=True,
     )

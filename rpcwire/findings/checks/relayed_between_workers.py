@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import many, ratio, size
+from rpcwire.findings.text import ratio, size
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -34,7 +34,7 @@ def find(facts: Facts) -> Finding | None:
             "relays": places.relays,
             "passes": places.passes,
             "bytes": places.relay_bytes,
-            "workers": many(len(places.servers), "worker"),
+            "workers": len(places.servers),
         },
         frames=places.relay_numbers,
         total_bytes=places.relay_bytes / 2,

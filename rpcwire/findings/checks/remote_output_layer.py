@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "remote-output-layer"
+_HEADER = 8
 
 
 def find(facts: Facts) -> Finding | None:
@@ -28,17 +29,19 @@ def find(facts: Facts) -> Finding | None:
         return None
     hidden = _hidden_bytes(facts, rows)
     extra = max(0.0, logits.down - hidden * rows)
+    # Of each answer 8 bytes are its size.
+    row = max(0.0, target.down - _HEADER * target.frames / 2) / rows
     return facts.finding(
         ID,
-        f"the output layer is on a worker: {size(target.down / rows)} of logits cross for each row",
+        f"the output layer is on a worker: {size(row)} of logits cross for each row",
         "Let the client's own device be the last one, which gets the output layer: -dev RPC0,CUDA0 "
         "(llama.cpp puts RPC devices first). Without a local GPU: -ot '^output\\.weight=CPU', if "
         "the CPU reads that matrix faster than the link moves the logits.",
         figures={
             "bytes": logits.down,
             "rows": rows,
-            "bytes_per_row": target.down / rows,
-            "vocabulary": round(target.down / rows / 4),
+            "bytes_per_row": row,
+            "vocabulary": round(row / 4),
             "hidden_state_bytes_per_row": hidden,
             "bytes_per_token": facts.per_token(logits.down),
         },

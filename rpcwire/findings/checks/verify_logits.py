@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "verify-logits"
+_HEADER = 8
 
 
 def find(facts: Facts) -> Finding | None:
@@ -23,15 +24,16 @@ def find(facts: Facts) -> Finding | None:
     verify = facts.analysis.phases["verify"]
     if not cell.down or not verify.rows or not verify.passes:
         return None
-    row = cell.down / verify.rows
+    # Of each answer 8 bytes are its size.
+    row = max(0.0, cell.down - _HEADER * cell.frames / 2) / verify.rows
     # A token without speculation needs one row; what is beyond one row per token is the cause.
     tokens = facts.accepted + facts.rounds
     extra = max(0.0, cell.down - row * tokens)
     return facts.finding(
         ID,
         f"each round reads the logits of {verify.rows / verify.passes:.1f} rows, "
-        f"{size(cell.down / verify.passes)}; {size(facts.per_token(extra))} a token for drafts "
-        "that were not kept",
+        f"{size(row * verify.rows / verify.passes)}; {size(facts.per_token(extra))} a token for "
+        "drafts that were not kept",
         "Let the output layer be on the client: local device last (-dev RPC0,CUDA0) or -ot "
         "'^output\\.weight=CPU'; hidden states cross instead. Or draft less (--spec-draft-n-max).",
         figures={

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.frame import UP
+from rpcwire.ggml.place import end_place, place
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
@@ -47,14 +48,14 @@ class Contacts:
         if met is None:
             if len(self._met) >= _MOST:
                 return
-            met = self._met[frame.connection.id] = [frame.number, 0, 0, 0]
-            self.first.setdefault(frame.connection.server, frame.number)
-        met[1] = frame.end_number
+            met = self._met[frame.connection.id] = [place(frame), 0, 0, 0]
+            self.first.setdefault(frame.connection.server, place(frame))
+        met[1] = end_place(frame)
         met[2] = frame.direction == UP or frame.bytes < frame.size
         if not met[3] and frame.command.startswith("GRAPH_"):
             met[3] = 1
             self.computing.add(frame.connection.server)
         if frame.missing and len(self.holes) < 5:
-            self.holes.append(frame.number)
+            self.holes.append(place(frame))
         if frame.truncated and len(self.cut) < 5:
-            self.cut.append(frame.number)
+            self.cut.append(place(frame))

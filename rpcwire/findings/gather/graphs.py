@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rpcwire.ggml.place import place as where
 from rpcwire.runs.words import GENERATION
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Graphs:
                 if counts and not reuses:
                     old = True
                     self.old_full += step.graph.bytes
-                    _example(self.old_numbers, step.graph.number)
+                    _example(self.old_numbers, where(step.graph))
                 elif key in known:
                     possible = True
                     if counts:
@@ -100,7 +101,7 @@ class Graphs:
 
     def _resent(self, place: tuple[int, int], step: Step, label: str) -> None:
         self.resent_bytes += max(0, step.graph.bytes - REUSED)
-        _example(self.numbers, step.graph.number)
+        _example(self.numbers, where(step.graph))
         pair = (self._current.get(place, ""), label)
         if pair in self.alternations or len(self.alternations) < _MOST_LABELS:
             self.alternations[pair] += 1
@@ -123,7 +124,7 @@ class Graphs:
         if len(full) > self.splits:
             self.splits = len(full)
             self.growth = [s.graph.bytes for s in full][:64]
-            self.ancestry_numbers = [s.graph.number for s in full][:_EXAMPLES]
+            self.ancestry_numbers = [where(s.graph) for s in full][:_EXAMPLES]
 
     def _overlap(self, before: Step, step: Step) -> int:
         """Bytes of the tensors computed by the graph before that a graph repeats."""

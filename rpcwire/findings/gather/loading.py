@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.frame import UP
+from rpcwire.ggml.place import place
 
 if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
@@ -65,7 +66,7 @@ class Loading:
         elif frame.direction == UP:
             self.weights += frame.bytes
             if len(self.weight_numbers) < _EXAMPLES:
-                self.weight_numbers.append(frame.number)
+                self.weight_numbers.append(place(frame))
 
     def finish(self) -> None:
         """No more frames."""
@@ -99,7 +100,7 @@ class Loading:
         else:
             self.missed_bytes += size
             if len(self.numbers) < _EXAMPLES:
-                self.numbers.append(request.number)
+                self.numbers.append(place(request))
 
     def _transfer(self, frame: Frame) -> None:
         key = (frame.connection.id, frame.direction)

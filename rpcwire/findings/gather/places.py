@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rpcwire.ggml.place import place
 from rpcwire.runs.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Places:
             share.steps += 1
             seen[server] = seen.get(server, 0) + (step.view.nodes if step.view else 0)
             if len(share.numbers) < _EXAMPLES:
-                share.numbers.append(step.graph.number)
+                share.numbers.append(place(step.graph))
             share.output |= any(f.role == "logits" for f in step.outputs)
             first = next((f for f in step.outputs if f.response is not None), None)
             if first is not None and first.response is not None:
@@ -139,7 +140,7 @@ class Places:
                     self.extra_bytes += count
                     self.extra_roles[f.role] += count
                 if outs and len(self.extra_numbers) < _EXAMPLES:
-                    self.extra_numbers.append(outs[0].number)
+                    self.extra_numbers.append(place(outs[0]))
         self.extra_passes += extra
 
     def _relayed(self, steps: list[Step]) -> None:
@@ -154,7 +155,7 @@ class Places:
                 self.relay_trips += 1
                 self.relay_bytes += _whole(out) + into.bytes
                 if len(self.relay_numbers) < _EXAMPLES:
-                    self.relay_numbers += [out.number, into.number]
+                    self.relay_numbers += [place(out), place(into)]
 
 
 def _whole(frame: Frame) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rpcwire.findings.gather.tallies import PROMPT, TOKENS, moment
 from rpcwire.ggml.frame import UP
+from rpcwire.ggml.place import place
 from rpcwire.runs.totals import TRIVIAL
 from rpcwire.runs.words import GENERATION
 
@@ -77,7 +78,7 @@ class Waits:
                 self._query_pass = frame.pass_id
                 self.query_passes += 1
                 if len(self.query_numbers) < _EXAMPLES:
-                    self.query_numbers.append(frame.number)
+                    self.query_numbers.append(place(frame))
             return
         request = frame.request
         if request is None:
@@ -90,7 +91,7 @@ class Waits:
                 self._example(request)
             if frame.command == "HELLO" and waited > _BACKLOG_NS and len(self.greetings) < 100:
                 ends = frame.connection.server, frame.connection.client
-                self.greetings.append((*ends, request.number, waited))
+                self.greetings.append((*ends, place(request), waited))
         elif (
             request.trip
             and STALL_LOW_NS <= waited <= STALL_HIGH_NS
@@ -106,4 +107,4 @@ class Waits:
 
     def _example(self, frame: Frame) -> None:
         if len(self.stall_numbers) < _EXAMPLES:
-            self.stall_numbers.append(frame.number)
+            self.stall_numbers.append(place(frame))
