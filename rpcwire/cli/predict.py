@@ -186,9 +186,12 @@ def _replay(
 ) -> int:
     from rpcwire.predict.recorded import replay
 
-    if plot is not None:
-        raise UsageError("--plot needs -m: a recording alone has no curves")
     results = replay(recorded, _replay_links(recorded, options))
+    if plot is not None:
+        from rpcwire.output.plot import write_figure
+        from rpcwire.output.plot_bars import link_figure
+
+        write_figure(link_figure(results), plot)
     if as_json:
         import json
 
