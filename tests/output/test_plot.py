@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcwire.cli.analyze import command
+from rpcwire.cli.run import run
 from rpcwire.errors import UsageError
 from rpcwire.output.plot import Figure, decades, log_part, ticks, write_figure
 from rpcwire.output.plot_bars import role_figure, token_figure
@@ -110,3 +111,11 @@ def test_other_endings_and_folders(tmp_path: Path) -> None:
         write_figure(figure, "roles.gif")
     with pytest.raises(UsageError, match="No such file"):
         write_figure(figure, str(tmp_path / "none" / "roles.svg"))
+
+
+def test_predict_draws_a_recorded_run(tmp_path: Path) -> None:
+    path = tmp_path / "links.svg"
+    assert run(["predict", "--from", capture("v7.0-link-1gbe"), "--plot", str(path)]) == 0
+    root = ElementTree.fromstring(path.read_text("utf-8"))
+    found = {node.text for node in root.iter(f"{SPACE}text")}
+    assert {"The recorded link", "1 Gbit Ethernet", "Tokens/s on other links"} <= found

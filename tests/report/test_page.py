@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from copy import copy
 from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -20,6 +21,7 @@ from rpcwire.output.markup import Markup, element, text
 from rpcwire.report import html
 from rpcwire.report.gather import gather
 from rpcwire.report.page import run_page
+from rpcwire.report.samples import KINDS, MOST_FRAMES, Exchange, Sample, Sampler, _Kept
 
 from . import hostile
 from .pages import compared, page, run
@@ -211,3 +213,30 @@ def test_bad_usage(arguments: list[str], words: str) -> None:
     assert result.exit_code != 0
     assert words in f"{result.output} {result.exception}"
     assert run_line(["report", capture("v7.0-two-servers"), *arguments]) == 2
+
+
+def test_the_worst_page_is_a_few_megabytes() -> None:
+    """Every sample as long as it may be, and no word twice."""
+    found = copy(run("v7.0-two-servers"))
+    found.evidence = copy(found.evidence)
+    sampler = found.evidence.sampler = Sampler()
+    for kind in KINDS:
+        kept = sampler.kept[kind] = _Kept()
+        for i in range(200):
+            sample = Sample(kind, 1000 * len(sampler.kept) + i, 1, 0, 10**9 + i)
+            kept.add(sample, [])
+            sample.exchanges = [_long(i, k) for k in range(MOST_FRAMES)]
+    size = len(run_page(found).encode())
+    assert 1_000_000 < size < 5_000_000
+
+
+def _long(i: int, k: int) -> Exchange:
+    name = f"{i:05}-{k:05}".ljust(63, "x")
+    at = k * 10**6
+    up, down = (at, at + 10**5), (at + 2 * 10**5, at + 10**6)
+    words = ("SET_TENSOR", "hidden_in", "decode")
+    shape = "123456×123456×123456"
+    return Exchange(
+        10**9 + k, 1, ("10.0.0.1", 50052), 0, *words, i, name, "Q4_K_M", shape, 10**9, up,
+        10**9, 10**9, down, 0,
+    )  # fmt: skip
