@@ -57,6 +57,7 @@ FLAGS = (
     Flag("draft_model", ("-md", "--model-draft", "--spec-draft-model"), "LLAMA_ARG_MODEL_DRAFT"),
     Flag("draft_devices", ("-devd", "--device-draft", "--spec-draft-device"), ""),
     Flag("draft_gpu_layers", ("-ngld", "--gpu-layers-draft", "--spec-draft-ngl"), ""),
+    Flag("client_samples_drafts", ("--no-spec-draft-backend-sampling",), "", "on"),
     Flag("bench_prompt", ("-p", "--n-prompt"), "", "text"),
     Flag("bench_depth", ("-d", "--n-depth"), "", "text"),
 )
@@ -100,6 +101,7 @@ class ServerFlags:
     draft_model: str | None = None
     draft_devices: str | None = None
     draft_gpu_layers: str | None = None
+    client_samples_drafts: bool = False
     bench_prompt: str | None = None
     bench_depth: str | None = None
     bench: bool = False

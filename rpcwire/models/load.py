@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rpcwire.errors import ModelError
-from rpcwire.models.config import DEFAULT_QUANT, MAX_CONFIG, read_config
+from rpcwire.models.config import MAX_CONFIG, read_config
 from rpcwire.models.gguf import read_gguf
 from rpcwire.models.model import Model
+from rpcwire.models.quants import DEFAULT_QUANT
 
 
 def load_model(name: str, quant: str = DEFAULT_QUANT) -> Model:

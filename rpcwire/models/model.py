@@ -7,50 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rpcwire.errors import ModelError
+from rpcwire.models.families import recurrent_layers, recurrent_sizes, sliding_layers
 from rpcwire.models.header import Counted, TensorInfo, Value
+from rpcwire.models.metadata import Metadata
 
-#: Architectures whose every layer keeps a recurrent state and no KV (`llm_arch_is_recurrent`).
-RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
-#: Recurrent layers follow `full_attention_interval`.
-INTERVAL = frozenset({"qwen3next", "qwen35", "qwen35moe", "qwen4exp", "minimax-01"})
-#: A layer is recurrent where its `head_count_kv` is 0.
-BY_KV_HEADS = frozenset(
-    {
-        "jamba",
-        "granitehybrid",
-        "kimi-linear",
-        "lfm2",
-        "lfm2moe",
-        "plamo2",
-        "nemotron_h",
-        "nemotron_h_moe",
-        "bailingmoe3",
-    }
-)
-#: Period of the sliding-window pattern and whether the dense layer comes first
-#: (`load_swa_pattern`); a pattern in the file goes before it.
-SWA_PATTERN = {
-    "gemma2": (2, False),
-    "gemma3": (6, False),
-    "gemma3n": (5, False),
-    "gemma-embedding": (6, False),
-    "gpt-oss": (2, False),
-    "cohere2": (4, False),
-    "cohere2moe": (4, True),
-    "exaone4": (4, False),
-    "exaone-moe": (4, False),
-    "llama4": (4, False),
-    "olmo2": (4, False),
-    "afmoe": (4, False),
-    "mellum": (4, False),
-    "plamo3": (8, False),
-    "smallthinker": (4, True),
-    "gemma4": (0, False),
-    "step35": (0, False),
-    "mimo2": (0, False),
-}
-#: Windows that llama.cpp assumes where the file names none.
-SWA_DEFAULT = {"gemma2": 4096, "exaone4": 4096, "llama4": 8192, "smallthinker": 4096}
 #: Rotary positions in four sections: four numbers per token (`n_pos_per_embd`).
 MROPE = frozenset(
     {"qwen2vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp", "paddleocr"}
@@ -156,95 +116,8 @@ def layer_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-class Metadata:
-    """Typed look-ups below the architecture's prefix; wrong types raise ModelError."""
-
-    def __init__(self, values: dict[str, Value], arch: str) -> None:
-        self.values = values
-        self.arch = arch
-
-    def raw(self, key: str) -> Value | None:
-        """Value of `<arch>.<key>`, or None."""
-        return self.values.get(f"{self.arch}.{key}")
-
-    def integer(self, key: str, default: int | None = None) -> int:
-        """One integer; the largest where the file has one per layer."""
-        value = self.raw(key)
-        if isinstance(value, tuple):
-            value = max((item for item in value if isinstance(item, int)), default=None)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise ModelError(f"{self.arch}.{key} is {_show(value)}: the model cannot be read")
-        return value
-
-    def per_layer(self, key: str, layers: int, default: int) -> tuple[int, ...]:
-        """One integer a layer; a single one holds for all."""
-        value = self.raw(key)
-        if isinstance(value, tuple):
-            if len(value) < layers or not all(isinstance(item, int) for item in value):
-                raise ModelError(f"{self.arch}.{key} has {len(value)} values for {layers} layers")
-            return tuple(int(item) for item in value[:layers])
-        return (self.integer(key, default),) * layers
-
-
-def _show(value: object) -> str:
-    return "missing" if value is None else repr(value)[:60]
-
-
 def _nonzero(values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(value for value in values if value)
-
-
-def sliding_layers(meta: Metadata, layers: int, total: int) -> tuple[int, tuple[bool, ...]]:
-    """Return the window and, per layer, whether it applies (heads never slide)."""
-    arch = meta.arch
-    window = meta.integer("attention.sliding_window", SWA_DEFAULT.get(arch, 0))
-    if not window or arch not in SWA_PATTERN:
-        return 0, (False,) * total
-    period, dense_first = SWA_PATTERN[arch]
-    pattern = meta.raw("attention.sliding_window_pattern")
-    if isinstance(pattern, tuple):
-        flags = [bool(item) for item in pattern[:total]]
-        return window, tuple(flags + [False] * (total - len(flags)))
-    if isinstance(pattern, int):
-        period = int(pattern)
-    if dense_first:
-        sliding = [period == 0 or layer % period != 0 for layer in range(layers)]
-    else:
-        sliding = [period == 0 or layer % period < period - 1 for layer in range(layers)]
-    return window, tuple(sliding + [False] * (total - layers))
-
-
-def recurrent_layers(
-    meta: Metadata, layers: int, total: int, kv_heads: tuple[int, ...]
-) -> tuple[bool, ...]:
-    """Return, per layer, whether it keeps a recurrent state."""
-    arch = meta.arch
-    if arch in RECURRENT or arch == "falcon-h1":
-        return (True,) * total
-    if arch in INTERVAL:
-        given = meta.raw("attention.recurrent_layers")
-        if isinstance(given, tuple) and len(given) >= total:
-            return tuple(bool(item) for item in given[:total])
-        interval = max(meta.integer("full_attention_interval", 4), 1)
-        return tuple(layer < layers and (layer + 1) % interval != 0 for layer in range(total))
-    if arch in BY_KV_HEADS:
-        return tuple(heads == 0 for heads in kv_heads)
-    return (False,) * total
-
-
-def recurrent_sizes(meta: Metadata, hidden: int) -> tuple[int, int]:
-    """Return the F32 elements of a layer's convolution and recurrent state (`n_embd_r`, `_s`)."""
-    shortconv = meta.integer("shortconv.l_cache", 0)
-    if shortconv:
-        return hidden * (shortconv - 1), 0
-    wkv = meta.integer("wkv.head_size", 0)
-    if wkv:
-        return meta.integer("token_shift_count", 2) * hidden, hidden * wkv
-    kernel, inner = meta.integer("ssm.conv_kernel", 0), meta.integer("ssm.inner_size", 0)
-    state, groups = meta.integer("ssm.state_size", 0), meta.integer("ssm.group_count", 0)
-    return max(kernel - 1, 0) * (inner + 2 * groups * state), state * inner
 
 
 def build_model(

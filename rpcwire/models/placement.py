@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rpcwire.errors import UsageError
-from rpcwire.models.devices import CPU, Device
+from rpcwire.models.devices import CPU, LOCAL_NAME, Device, list_devices
 from rpcwire.models.flags import ServerFlags
 from rpcwire.models.model import Model, layer_of
 
@@ -16,7 +16,6 @@ from rpcwire.models.model import Model, layer_of
 EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 #: Tensors of the input layer, which stay on the client's CPU.
 _INPUT = ("token_embd", "token_types", "position_embd", "per_layer_token_embd", "token_embd_norm")
-_LOCAL_NAME = re.compile(r"^(CUDA|ROCm|Vulkan|Metal|SYCL|CANN|MUSA|OpenCL|BLAS|MTL|GPU)", re.I)
 
 
 @dataclass(slots=True)
@@ -99,68 +98,6 @@ class Placement:
         """Changes of device along the chain with a worker on at least one side."""
         chain = self.chain()
         return sum(self.devices[a].remote or self.devices[b].remote for a, b in pairwise(chain))
-
-
-def endpoints(flags: ServerFlags) -> list[str]:
-    """Workers in the order of `--rpc`, each once (lists may hold commas, the flag may repeat)."""
-    found = [part.strip() for value in flags.rpc for part in value.split(",")]
-    named = [part if ":" in part else f"{part}:50052" for part in found if part]
-    return list(dict.fromkeys(named))
-
-
-def list_devices(flags: ServerFlags, local: list[str], legacy_names: bool = False) -> list[Device]:
-    """Devices in llama.cpp's order: workers first, then local ones, unless `-dev` says otherwise.
-
-    Args:
-        flags: the command line.
-        local: names of local devices that are known from other flags.
-        legacy_names: buffer names of builds before protocol 3.0 (`RPC[host:port]`).
-
-    Raises:
-        UsageError: `-dev` names a device that cannot exist.
-    """
-    workers = [
-        Device(
-            name=f"RPC{number}",
-            endpoint=endpoint,
-            server=number,
-            buffer=f"RPC[{endpoint}]" if legacy_names else f"RPC0[{endpoint}]",
-        )
-        for number, endpoint in enumerate(endpoints(flags))
-    ]
-    named = [name.strip() for name in re.split(r"[,/]", flags.devices or "") if name.strip()]
-    known = {device.name.upper(): device for device in workers}
-    known |= {name.upper(): Device(name, buffer=name) for name in local}
-    if not named:
-        return workers + [Device(name, buffer=name) for name in local]
-    if [name.lower() for name in named] == ["none"]:
-        return []
-    devices: list[Device] = []
-    for name in named:
-        found = known.get(name.upper()) or _by_endpoint(workers, name) or _further(workers, name)
-        if found is None and _LOCAL_NAME.match(name):
-            found = Device(name, buffer=name)
-        if found is None:
-            raise UsageError(f"-dev {name}: no such device; --rpc gives {', '.join(known) or '-'}")
-        if found in devices:
-            raise UsageError(f"-dev names {name} twice")
-        devices.append(found)
-    return devices
-
-
-def _further(workers: list[Device], name: str) -> Device | None:
-    """A device beyond the workers' count: one more behind the last of them."""
-    match = re.match(r"^RPC(\d{1,3})$", name, re.I)
-    if not match or not workers:
-        return None
-    last = workers[-1]
-    index = int(match[1]) - len(workers) + 1
-    return Device(name.upper(), last.endpoint, last.server, index, f"RPC{index}[{last.endpoint}]")
-
-
-def _by_endpoint(workers: list[Device], name: str) -> Device | None:
-    match = re.match(r"^RPC\d*\[(.+)\]$", name)
-    return next((w for w in workers if match and w.endpoint == match[1]), None)
 
 
 def parse_split(text: str, count: int) -> tuple[list[float], list[str]]:
@@ -304,7 +241,7 @@ def _buffer(name: str, devices: tuple[Device, ...]) -> int:
     for number, device in enumerate(devices):
         if wanted in (device.buffer.upper(), device.name.upper()):
             return number
-    if _LOCAL_NAME.match(name) or wanted.endswith("_HOST"):
+    if LOCAL_NAME.match(name) or wanted.endswith("_HOST"):
         return len(devices) - 1
     raise UsageError(
         f"-ot …={name}: no such buffer; there are {', '.join(device.buffer for device in devices)}"

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rpcwire.errors import ModelError
-from rpcwire.models.config import DEFAULT_QUANT, MAX_CONFIG, read_config
+from rpcwire.models.config import MAX_CONFIG, read_config
 from rpcwire.models.gguf import model_from_headers, part_names
 from rpcwire.models.header import Header, ShortHeaderError, read_header
 from rpcwire.models.model import Model
+from rpcwire.models.quants import DEFAULT_QUANT
 
 T = TypeVar("T")
 

@@ -127,6 +127,8 @@ def _head(scenario: Scenario, shape: Shape, *, resend: bool, read: bool) -> Pass
     if read and graph.hidden is not None:
         graph.hidden.down = "draft_hidden"
         wanted = [graph.hidden, *graph.samples]
+        if graph.logits is not None:
+            wanted.insert(0, graph.logits)
     wire = Wire(scenario.protocol)
     return compute(graph, scenario.placement, wire, resend=resend, read=wanted)
 

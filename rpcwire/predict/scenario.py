@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from rpcwire.errors import UsageError
+from rpcwire.models.devices import endpoints
 from rpcwire.models.flags import ServerFlags
 from rpcwire.models.ggml_types import BY_NAME
 from rpcwire.models.model import Model
-from rpcwire.models.placement import Placement, endpoints, gpu_layers, place
+from rpcwire.models.placement import Placement, gpu_layers, place
 from rpcwire.predict.builds import Build, build_for, builds, parse_protocol, protocol_text
 from rpcwire.predict.shape import Context, pad
 
@@ -213,6 +214,7 @@ def _context(model: Model, flags: ServerFlags, build: Build, heads: bool, drafts
         swa_full=flags.swa_full,
         full_offload=gpu_layers(flags, model) > model.all_layers,
         rollback=drafts + 1 if heads else 1,
+        draft_sampling=not flags.client_samples_drafts,
     )
 
 

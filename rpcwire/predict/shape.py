@@ -21,6 +21,7 @@ class Context:
         offload_kv: KV cache on the layers' devices. swa_full: full-size sliding-window cache.
         full_offload: every layer is offloaded.
         rollback: recurrent states kept per sequence; more than one with an MTP head.
+        draft_sampling: the head's worker returns candidates instead of logits.
     """
 
     n_ctx: int = 4096
@@ -36,6 +37,7 @@ class Context:
     swa_full: bool = False
     full_offload: bool = True
     rollback: int = 1
+    draft_sampling: bool = True
 
     @property
     def streams(self) -> int:
