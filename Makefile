@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+# pip leaves an editable install uncompiled; where Python may not write bytecode it stays so.
+COMPILE := $(BIN)/python -m compileall -q rpcwire
 CAPTURE ?= captures/v7.0-qwen35-mtp.pcap.gz
 
 .PHONY: demo test lint types check format fuzz bench lab docs man clean
@@ -32,9 +34,9 @@ EXAMPLES ?= 3000
 fuzz: $(VENV)/ready-dev
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/cli/test_hostile.py
 
-# Times and memory beside tcpdump's on the same machine, as ratios; captures are made in .bench.
+# Times and memory beside tcpdump's on the same machine, as ratios; fails over the limits.
 bench: $(VENV)/ready-dev
-	$(BIN)/python tests/bench/run.py
+	$(BIN)/python tests/bench/bench.py
 
 # End-to-end tests against real llama.cpp, found or built outside the checkout (some minutes once).
 lab: $(VENV)/ready-dev
@@ -53,13 +55,15 @@ $(VENV)/python:
 
 $(VENV)/ready: $(VENV)/python pyproject.toml
 	$(PIP) install --editable .
+	$(COMPILE)
 	@touch $@
 
 # Dependency groups need pip 25.1.
 $(VENV)/ready-dev: $(VENV)/python pyproject.toml
 	$(PIP) install --upgrade "pip>=25.1"
 	$(PIP) install --editable . --group test --group lint
+	$(COMPILE)
 	@touch $@ $(VENV)/ready
 
 clean:
-	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
