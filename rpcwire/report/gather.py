@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from rpcwire.accounts import accounted
 from rpcwire.analysis import Analysis
@@ -14,7 +13,7 @@ from rpcwire.boundaries import BoundaryCounter
 from rpcwire.findings import Evidence, Facts, Finding, find
 from rpcwire.findings.speculation import Speculation, speculation
 from rpcwire.predict.recorded import UploadRate
-from rpcwire.reading import Progress, Sources, When
+from rpcwire.reading import ReadOptions, Sources
 from rpcwire.report.samples import Sampler
 from rpcwire.report.timeline import Timeline
 from rpcwire.report.times import Times
@@ -106,27 +105,11 @@ class RunReport:
 
 
 def gather(
-    paths: Sources,
-    *,
-    ports: Container[int] | None = None,
-    gguf: str | Path | None = None,
-    since: When = None,
-    until: When = None,
-    request: int | None = None,
-    progress: Progress | None = None,
+    paths: Sources, *, gguf: str | Path | None = None, **options: Unpack[ReadOptions]
 ) -> RunReport:
     """Read a run for a page; arguments and errors are those of `rpcwire.analyze`."""
     evidence = ReportEvidence()
-    analysis, facts = accounted(
-        paths,
-        ports=ports,
-        gguf=gguf,
-        since=since,
-        until=until,
-        request=request,
-        progress=progress,
-        evidence=evidence,
-    )
+    analysis, facts = accounted(paths, gguf=gguf, evidence=evidence, **options)
     findings = find(facts)
     analysis.findings = [finding.to_dict() for finding in findings]
     return RunReport(analysis, facts, findings, evidence, speculation(facts))
