@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
     from rpcwire.ggml.stream import RpcConnection
     from rpcwire.runs.run import RunBuilder
+    from rpcwire.runs.sequences import Request
 
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
 _MAX_QUERIES = 20_000
@@ -70,6 +71,8 @@ class Client:
         if previous is not None:
             previous.next_ns = frame.time_ns
             self._maybe_trip(previous)
+        if frame.missing:
+            link.holed = True
         frame.role = COMMAND_ROLE.get(frame.command, "")
         if link.greeting is not None:
             if frame.command == "HELLO":
@@ -124,7 +127,8 @@ class Client:
     # -- connections ---------------------------------------------------------------------------
 
     def _link(self, connection: RpcConnection) -> Link:
-        link = self._links[connection] = Link(connection.id, connection.start_captured)
+        link = self._links[connection] = Link(connection)
+        link.lossy = not connection.start_captured
         old = self._servers.get(connection.server)
         if old is not None:  # a server serves one connection at a time
             self._end_link(old)
@@ -182,7 +186,7 @@ class Client:
         )
         if latest is not None and its and latest.next is None and not latest.group.phase:
             latest.clears.append(frame)
-            if latest.may_warm_up:
+            if latest.may_warm_up():
                 return
             latest.clears.pop()
         give_phase(frame, "load")
@@ -239,15 +243,10 @@ class Client:
             give_phase(frame, "load")
 
     def _graph(self, link: Link, frame: Frame) -> None:
-        if frame.graph is not None:
-            view: GraphView | None = self._views.view(frame.graph)
-        elif frame.command == "GRAPH_RECOMPUTE":
-            view = link.views.get(frame.device)
-        else:
-            view = None
-        link.views[frame.device] = view
+        view, exact = self._view(link, frame)
         inputs = self._take_uploads(link, view)
-        step = make_step(link.id, frame, view, inputs)
+        step = make_step(link.id, frame, view, inputs, exact)
+        self._look_for_losses(link)
         if view is not None:
             link.compute |= view.compute_buffers
             link.caches |= view.kv_buffers | view.recurrent_buffers
@@ -259,6 +258,26 @@ class Client:
         link.steps.pop(frame.device, None)
         link.steps[frame.device] = (step, p)
         self._account_step(p, step)
+
+    def _view(self, link: Link, frame: Frame) -> tuple[GraphView | None, bool]:
+        """Structure of the graph that is submitted, and whether it is that very one's."""
+        if frame.command == "GRAPH_RECOMPUTE":
+            return link.views.get(frame.device, (None, False))
+        if frame.graph is not None:
+            view = self._views.view(frame.graph)
+            link.learn(view, frame.size)
+            found: tuple[GraphView | None, bool] = (view, True)
+        else:
+            found = (link.alike(frame.size), False)
+        link.views[frame.device] = found
+        return found
+
+    def _look_for_losses(self, link: Link) -> None:
+        undecoded = link.connection.undecoded_bytes
+        if undecoded != link.undecoded or link.holed:
+            link.undecoded, link.holed = undecoded, False
+            link.lossy = True
+            self.tracker.doubt()
 
     # -- steps and passes ----------------------------------------------------------------------
 
@@ -344,7 +363,7 @@ class Client:
             if state is not None:  # what moves while a request runs is its cost
                 running = self.tracker.continued(p)
                 if running is not None:
-                    state.weight = TIMED if running.kind == GENERATING else PER_TOKEN
+                    self._weigh(state, running, p)
                 state.settle("state")
             phase = self._judge(p)
             for f in p.clears:
@@ -353,18 +372,28 @@ class Client:
             p.group.settle(phase)
             self._run.settled(p)
 
+    def _weigh(self, state: Group, request: Request, p: Pass) -> None:
+        """State moved before a pass that goes on with a request is its cost."""
+        checkpoint = request.generated_tokens == 1 == p.rows and not self.tracker.speculative
+        if request.kind == GENERATING and checkpoint:  # of the prompt: llama-server's time for it
+            request.prompt_end_ns = max(request.prompt_end_ns, state.end_ns)
+            state.weight = PER_TOKEN
+        else:
+            state.weight = TIMED if request.kind == GENERATING else PER_TOKEN
+
     def _judge(self, p: Pass) -> str:
         if p.is_shift:
             self.tracker.shift(p)
             return "other"
+        lossy = any(link.lossy for link in self._links.values())
         warm = bool(p.clears)
         if p.next is not None:
             # Without positions: two rows that a prompt follows are llama-server's.
             unseen = p.next.positions is None
             warm = (warm or p.rows == 2 <= p.next.rows) if unseen else p.next.at_start
-        if p.may_warm_up and warm:
+        if p.may_warm_up(lossy) and warm:
             p.context.warmups += 1
-            self.tracker.bench = p.context.cached and not p.clears
+            self.tracker.bench = p.context.cached and not p.clears and not lossy
             return "warmup"
         if p.context.first_use < 0:
             p.context.first_use = p.id

@@ -35,7 +35,7 @@ _ROW_AXES = {
 _MROPE = 8  #: bit of a ROPE's mode
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class GraphView:
     """A graph's structure, worked out once and shared by every submission that looks the same.
 

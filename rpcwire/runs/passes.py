@@ -146,19 +146,24 @@ class Pass:
         """Whether its first row is position 0."""
         return self.positions is not None and len(self.positions) > 0 and self.positions[0] == 0
 
-    @property
-    def may_warm_up(self) -> bool:
+    def may_warm_up(self, lossy: bool = False) -> bool:
         """Whether it may turn out to be a warm-up: only a new context's first passes can.
 
         llama-server may compute two, each with a clear after it; a second one without a clear
         is a run of llama-bench.
+
+        Args:
+            lossy: the capture may lack the context's creation, or a clear.
         """
         context = self.context
         known = self.positions is not None
-        if not context.is_new or self.ordinal != context.warmups or (known and not self.at_start):
+        if self.ordinal != context.warmups or (known and not self.at_start):
             return False
         # Without a cache on the worker there is no clear to see; two rows are llama-server's.
-        cleared = bool(self.clears) or (not context.cached and self.rows == 2)
+        unseen = self.rows == 2 and (lossy or not context.cached)
+        if not context.is_new and not unseen:
+            return False
+        cleared = bool(self.clears) or unseen
         return self.ordinal == 0 or (self.ordinal < _MAX_WARMUPS and cleared)
 
     def add(self, step: Step) -> None:
@@ -212,6 +217,7 @@ class PassBuilder:
         self.contexts: dict[Key, Context] = {}
         self.queue: list[Pass] = []  #: passes not yet handed on, in order of start
         self.latest: Pass | None = None
+        self._last: dict[Place, Context] = {}
         self._count = 0
 
     def place(self, step: Step, pass_id: Callable[[], int], created: bool) -> Pass:
@@ -224,6 +230,8 @@ class PassBuilder:
         """
         keys = self._keys(step)
         context = next((c for k in keys if (c := self.contexts.get(k)) and c.alive), None)
+        if context is None and step.view is None:
+            context = self._last.get((step.connection_id, step.device))
         current = self.latest
         if context is None and current is not None and self._continues(current, step):
             context = current.context
@@ -235,6 +243,7 @@ class PassBuilder:
             context.cached |= bool(step.view.kv_buffers or step.view.recurrent_buffers)
         for key in keys:
             self.contexts[key] = context
+        self._last[step.connection_id, step.device] = context
         for candidate in context.open:
             if candidate.fits(step):
                 candidate.add(step)
@@ -243,6 +252,9 @@ class PassBuilder:
 
     def forget(self, connection_id: int, pointer: int | None = None) -> None:
         """A buffer was freed, or (pointer None) a connection ended: its contexts end with it."""
+        if pointer is None:
+            for place in [k for k in self._last if k[0] == connection_id]:
+                del self._last[place]
         for key in [k for k in self.contexts if k[0] == connection_id]:
             if pointer is None or key[1] == pointer:
                 context = self.contexts.pop(key)
@@ -255,7 +267,7 @@ class PassBuilder:
             p = self.queue[0]
             if not finishing and not self._is_closed(p):
                 break
-            undecided = p.next is None and p.context.alive and p.may_warm_up
+            undecided = p.next is None and p.context.alive and p.may_warm_up(lossy=True)
             if not finishing and undecided and len(self.queue) < _MAX_WAITING:
                 break
             done.append(self.queue.pop(0))

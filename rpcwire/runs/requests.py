@@ -39,6 +39,7 @@ class RequestTracker:
         self._sequences: list[Sequence] = []
         self._target_count = 0
         self.bench = False  #: llama-bench: a prompt goes on in batches, each with a result
+        self._doubted = False
         self._drafted: list[int] = []
         self._recent: list[tuple[np.ndarray | None, int, str]] = []
         self._agreed = [0, 0]  #: rounds where the logits foretold the acceptance, and all
@@ -81,6 +82,12 @@ class RequestTracker:
         if any(s.request.kind == PROMPT for s in self._sequences):
             return "prefill"
         return "prefill" if ends and int(p.positions.min()) < min(ends) else "draft"
+
+    def doubt(self) -> None:
+        """Something was lost: what is counted from here on may be short."""
+        for s in self._sequences:
+            s.request.inferred = True
+        self._doubted = True
 
     def shift(self, p: Pass) -> None:
         """Take a K-shift: positions of a sequence moved down by what its values say."""
@@ -168,7 +175,8 @@ class RequestTracker:
             self._end(s)
             self._sequences.remove(s)
         request = Request(p.start_ns, max(0, block.start), block.stream)
-        request.inferred = block.start < 0
+        request.inferred = block.start < 0 or self._doubted
+        self._doubted = False
         if self.speculative:
             request.draft_tokens = request.accepted_tokens = 0
         self.requests.append(request)

@@ -46,8 +46,8 @@ def input_roles(frames: list[Frame]) -> list[str]:
     order of every builder so far. `unknown` where nothing fits.
     """
     roles: list[str] = []
-    seen_positions = False
     unused = _unused(frames)
+    at = _positions_at(frames, unused)
     for i, f in enumerate(frames):
         t = f.tensor
         if i in unused:
@@ -60,15 +60,28 @@ def input_roles(frames: list[Frame]) -> list[str]:
         if t.type == TYPE_I64:
             roles.append("kv_indices")
         elif t.type in INTEGER_TYPES:
-            roles.append("output_ids" if seen_positions else "positions")
-            seen_positions = True
-        elif t.type == _TYPE_F16 or (t.type == TYPE_F32 and seen_positions and ne0 % 32 == 0):
+            before = "recurrent_ids" if i < at else "output_ids"
+            roles.append("positions" if i == at else before)
+        elif t.type == _TYPE_F16 or (t.type == TYPE_F32 and i > at and ne0 % 32 == 0):
             roles.append("kv_rotation" if ne0 == ne1 and ne0 <= 1024 and ne0 > 64 else "kv_mask")
         elif t.type == TYPE_F32:
             roles.append("activation")
         else:
             roles.append("unknown")
     return roles
+
+
+def _positions_at(frames: list[Frame], unused: set[int]) -> int:
+    """Index of the positions: the integers right before the KV indices, else the first ones."""
+    integers_at: list[int] = []
+    for i, f in enumerate(frames):
+        if i in unused or f.tensor is None:
+            continue
+        if f.tensor.type == TYPE_I64 and integers_at:
+            return integers_at[-1]
+        if f.tensor.type in INTEGER_TYPES:
+            integers_at.append(i)
+    return integers_at[0] if integers_at else len(frames)
 
 
 def _unused(frames: list[Frame]) -> set[int]:

@@ -79,7 +79,11 @@ class Step:
 
 
 def make_step(
-    connection_id: int, graph: Frame, view: GraphView | None, inputs: list[Frame]
+    connection_id: int,
+    graph: Frame,
+    view: GraphView | None,
+    inputs: list[Frame],
+    exact: bool = True,
 ) -> Step:
     """Assemble a step; settles the roles of its inputs except that of activations.
 
@@ -88,6 +92,7 @@ def make_step(
         graph: the submission.
         view: the graph's structure, or None when unknown.
         inputs: its uploads, in order.
+        exact: the structure is that of this very graph, so that it tells the rows too.
 
     Returns:
         The step, rows and contents filled in as far as they were captured.
@@ -103,12 +108,12 @@ def make_step(
     roles = [f.role for f in inputs]
     wide = roles.count("activation") + roles.count("activation_branch")
     step.enters_hidden = wide > 1 or "activation_pair" in roles or "expert_out" in roles
-    _read_inputs(step)
+    _read_inputs(step, exact)
     return step
 
 
-def _read_inputs(step: Step) -> None:
-    if step.view is not None:
+def _read_inputs(step: Step, exact: bool) -> None:
+    if step.view is not None and exact:
         step.rows = step.view.rows
         step.output_rows = step.view.output_rows
     for f in step.inputs:
