@@ -2,6 +2,11 @@
 
 Between an answer and the next request nothing is under way: the client samples, builds a graph, or
 computes its own layers. A faster link or worker will not help much.
+
+Where all layers are on workers that share the client's host, both take the processor from one
+another: what the client seems to take is then the machine's load as much as its own work, and no
+more than a remark. Layers of its own are a placement, and a fault where the client takes far more
+than all workers.
 """
 
 from __future__ import annotations
@@ -16,16 +21,21 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "client-bound"
-_SHARE = 0.6
-#: Milliseconds a token below which a client has nothing to save: sampling takes as long.
+#: More than workers and link together.
+_SHARE = 0.5
+#: Milliseconds a token below which a client has nothing to save: to sort 250,000 candidates and
+#: build a graph takes one to three.
 _LEAST_MS = 3.0
+#: Client over workers from which layers of its own are too many: cards that are used together
+#: differ by two to three times in memory bandwidth (data/gpus.toml), and get layers accordingly.
+_TIMES = 3.0
 #: Part of the stream that may be missing before times mean nothing.
 _MISSING = 0.02
 
 
 def find(facts: Facts) -> Finding | None:
     """The finding, if the client takes most of a token."""
-    client, whole = facts.analysis.per_token.client_ms, facts.token_ms
+    client, workers, whole = facts.client_ms, facts.server_ms, facts.token_ms
     capture = facts.analysis.capture
     if client is None or not whole:
         return None
@@ -38,19 +48,32 @@ def find(facts: Facts) -> Finding | None:
     share = ratio(client, whole)
     if share < _SHARE:
         return None
+    own = _own_layers(facts)
+    counts = client >= _TIMES * (workers or 0.0) if own else facts.recorded.recorded
     return facts.finding(
         ID,
-        f"the client itself takes {client:.3g} of a token's {whole:.3g} ms",
+        f"the client itself takes {client:.3g} of a token's {whole:.3g} ms"
+        + (", computing layers of its own" if own else ""),
         "If layers run on the client's CPU, offload them (-ngl 99) or give the client a GPU; more "
         "threads (-t); cheaper sampling (fewer samplers, no grammar, no n_probs); for experts kept "
         "by -ot or --cpu-moe, memory bandwidth of the client is the limit.",
         figures={
             "client_ms": client,
             "network_ms": facts.analysis.per_token.network_ms,
-            "server_ms": facts.analysis.per_token.server_ms,
+            "server_ms": workers,
             "share": share,
+            "own_layers": own,
         },
         frames=facts.generation.numbers,
         delay_ms=client * facts.tokens,
+        at_most="problem" if counts else "info",
         confidence="medium",
     )
+
+
+def _own_layers(facts: Facts) -> bool:
+    """Whether the client computes layers: the first, the last, or some in between."""
+    phases = ("decode", "verify")
+    enters = facts.tallies.sum(phases=phases, roles=("embedding_in",)).up
+    leaves = facts.tallies.sum(phases=phases, roles=("logits", "sampling")).down
+    return not enters or not leaves or facts.evidence.places.extra_entries > 0

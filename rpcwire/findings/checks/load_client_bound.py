@@ -18,8 +18,6 @@ ID = "load-client-bound"
 #: Part of the load's time in which nothing was under way, and the least load that counts.
 _SHARE = 0.5
 _BYTES = 8 << 20
-#: Seconds of waiting for the client from which it is more than a remark.
-_LONG_S = 10.0
 
 
 def find(facts: Facts) -> Finding | None:
@@ -50,6 +48,5 @@ def find(facts: Facts) -> Finding | None:
             "mbit_s": ratio(load.weights * 8e3, whole),
         },
         frames=load.weight_numbers,
-        at_least="warning" if seconds >= _LONG_S else "info",
         confidence="medium",
     )

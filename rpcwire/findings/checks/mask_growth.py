@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.findings.gather.tallies import TOKENS
+from rpcwire.findings.pricing import WARNING_SHARE
 from rpcwire.findings.text import ratio, size
 
 if TYPE_CHECKING:
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "mask-growth"
-#: Cells from which a mask is no small input any more.
+#: Cells whose mask no longer fits into a packet (two bytes each, 1,448 a packet).
 _CELLS = 1024
-_SOME_CELLS, _SHARE = 512, 0.05
+#: Where it grew meanwhile: cells at which it did so once (steps of 256), and its part of the bytes.
+_SOME_CELLS, _SHARE = 512, WARNING_SHARE
+#: Bytes a cell, row and worker from which there are rows that no token needs: builds of 2025 pad
+#: masks to 64 rows of two or four bytes; two masks of F32 (sliding windows) are eight.
+_PADDED = 32.0
 _FAR = 32768
 
 
@@ -36,11 +41,15 @@ def find(facts: Facts) -> Finding | None:
     per_token = facts.per_token(cell.up)
     mean = (places.kv_max + places.kv_min) / 2
     far = per_token * _FAR / mean
+    rows = sum(facts.analysis.phases[p].rows for p in ("decode", "verify", "draft"))
+    padded = cell.up >= _PADDED * mean * max(1, rows) * max(1, len(places.servers))
+    update = "Update llama.cpp: this build pads masks to 64 rows, current ones do not. "
     return facts.finding(
         ID,
         f"attention masks are {size(per_token)} a token at {places.kv_max:,} cells and grow with "
         f"the context: about {size(far)} at {_FAR:,}",
-        "Turn flash attention on (-fa on: F16 masks in current builds), give each slot its own "
+        (update if padded else "")
+        + "Turn flash attention on (-fa on: F16 masks in current builds), give each slot its own "
         "stream (--no-kv-unified), shorten the context, and draft less (--spec-draft-n-max): the "
         "mask has a row for each draft.",
         figures={
@@ -48,6 +57,7 @@ def find(facts: Facts) -> Finding | None:
             "least_cells": places.kv_min,
             "most_cells": places.kv_max,
             "rows": places.mask_rows,
+            "padded": padded,
             "share_of_generation_bytes": share,
             "bytes_per_token_at_32768_cells": far,
         },

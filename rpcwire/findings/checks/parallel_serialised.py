@@ -2,6 +2,7 @@
 
 Slots that generate at the same time share a pass: one row each, one set of round trips for all.
 Where every pass holds one sequence, they take turns, and each waits for the others' round trips.
+The cost is what sharing would save on the link: the worker computes the rows either way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "parallel-serialised"
-#: Requests generating at once, and sequences in a pass for each of them.
+#: Requests generating at once: two, half of the time. Sequences that passes share of those that
+#: they could: less than half.
 _AT_ONCE, _SHARED = 1.5, 0.5
 _FEW = 8
 
@@ -45,7 +47,7 @@ def find(facts: Facts) -> Finding | None:
         sequences = ratio(phases["decode"].rows + blocks, passes)
     if at_once < _AT_ONCE or sequences > 1 + _SHARED * (at_once - 1):
         return None
-    whole = facts.token_ms or 0.0
+    saved = 1 - sequences / at_once
     return facts.finding(
         ID,
         f"{at_once:.1f} requests generate at once, but a pass holds {sequences:.1f} of them",
@@ -58,7 +60,8 @@ def find(facts: Facts) -> Finding | None:
             "passes": passes,
         },
         frames=facts.tallies.sum(phases=("decode", "verify"), commands=_GRAPHS).numbers,
-        delay_ms=whole * (1 - sequences / at_once) * facts.tokens,
+        total_bytes=facts.generation.bytes * saved,
+        trips=facts.generation.trips * saved,
         confidence="medium",
     )
 

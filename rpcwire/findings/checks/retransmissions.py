@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ID = "retransmissions"
 _FEW = 3
-#: Part of the segments from which it is loss and no accident.
+#: Part of the segments from which loss limits a connection: at 0.1 % one of 10 ms and 1,448 bytes
+#: a segment carries 45 Mbit/s at most (Mathis et al. 1997: 1.22 x segment / (RTT x sqrt(loss))).
 _SHARE = 0.001
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "worker-cache-missed"
-#: Seconds that the misses took on the link from which it is more than a remark.
-_LONG_S = 30.0
 
 
 def find(facts: Facts) -> Finding | None:
@@ -42,5 +40,4 @@ def find(facts: Facts) -> Finding | None:
             "seconds": seconds,
         },
         frames=load.numbers,
-        at_least="warning" if seconds >= _LONG_S else "info",
     )

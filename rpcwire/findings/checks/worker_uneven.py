@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "worker-uneven"
-#: Time per graph node of the slowest over that of the fastest; and where the slowest has the
-#: output layer, which is few nodes but takes time.
+#: Time per graph node of the slowest over that of the fastest: nodes are a rough measure (layers
+#: of a model differ by up to twice in what a node computes). Where the slowest has the output
+#: layer: one node that takes as long as vocabulary / (12 x hidden size) layers, ten of thirty.
 _RATIO, _RATIO_OUTPUT = 2.5, 5.0
-#: Milliseconds a pass below which a difference is no more than scheduling.
-_LEAST_MS = 0.5
+#: Milliseconds a pass below which a difference is no more than scheduling (the
+#: shortest time slice of Linux).
+_LEAST_MS = 0.75
 _FEW = 5
 
 
