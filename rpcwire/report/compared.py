@@ -79,7 +79,7 @@ def _sides(a: Side, b: Side) -> Markup:
     if any(accounts):
         cells = [_rounds(account) for account in accounts]
         rows += zip(("a round", "tokens a round", "acceptance"), *cells, strict=True)
-    return html.table("Both runs", ("", "A", "B"), rows)
+    return html.table("Both runs", ("what", "A", "B"), rows)
 
 
 def _rounds(account: Speculation | None) -> tuple[html.Cell, html.Cell, html.Cell]:

@@ -68,7 +68,7 @@ def waterfall(run: RunReport, prefix: str, level: int) -> Markup:
         element(
             "div",
             element("div", class_="wf-head"),
-            element("div", class_="wf-body"),
+            element("div", class_="wf-body", tabindex=0, role="group", aria_label="Frames"),
             class_="wf-chart",
             tabindex=0,
             role="group",

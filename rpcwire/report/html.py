@@ -100,7 +100,7 @@ def table(
         element("tbody", *(markup for markup, _ in body), id=name),
         class_="sortable",
     )
-    return joined(element("div", whole, class_="scroll", tabindex=0, role="region",
+    return joined(element("div", whole, class_="scroll", tabindex=0, role="group",
                           aria_label=caption), foot)  # fmt: skip
 
 
@@ -135,8 +135,10 @@ def role(name: str, words: Mapping[str, str]) -> Markup:
 
 
 def section(name: str, title: str, *children: Child, level: int = 2) -> Markup:
-    """A part of the page with a heading, found by its id."""
+    """A part of the page with a heading, found by its id; on the top level a landmark."""
     heading = element(f"h{level}", title, id=f"{name}-h")
+    if level > 2:
+        return element("div", heading, *children, id=name)
     return element("section", heading, *children, id=name, aria_labelledby=f"{name}-h")
 
 
