@@ -6,6 +6,7 @@ import ipaddress
 import re
 import socket
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from rpcwire.errors import UsageError
 from rpcwire.ggml.versions import DEFAULT_PORT
@@ -24,6 +25,13 @@ class HostPort:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Destination(NamedTuple):
+    """What a host's name stands for: address family, and what sockets are given to connect."""
+
+    family: int
+    socket: tuple[Any, ...]
 
 
 def parse_endpoint(text: str, *, default_host: str = "127.0.0.1") -> HostPort:
@@ -48,8 +56,8 @@ def parse_endpoint(text: str, *, default_host: str = "127.0.0.1") -> HostPort:
     return HostPort(host, port)
 
 
-def resolve(endpoint: HostPort) -> list[str]:
-    """Addresses of a host.
+def destinations(endpoint: HostPort) -> list[Destination]:
+    """Where a host can be reached, best first.
 
     Raises:
         UsageError: there is none.
@@ -59,7 +67,16 @@ def resolve(endpoint: HostPort) -> list[str]:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot find the host {endpoint.host}: {reason}") from error
-    return list(dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in found))
+    return list(dict.fromkeys(Destination(entry[0], entry[4]) for entry in found))
+
+
+def resolve(endpoint: HostPort) -> list[str]:
+    """Addresses of a host.
+
+    Raises:
+        UsageError: there is none.
+    """
+    return list(dict.fromkeys(str(d.socket[0]).split("%")[0] for d in destinations(endpoint)))
 
 
 def is_loopback(addresses: list[str]) -> bool:

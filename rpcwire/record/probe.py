@@ -12,7 +12,7 @@ from typing import Any
 from rpcwire.ggml.versions import LATEST, announced, without_hello
 from rpcwire.record.addresses import HostPort, is_loopback, resolve
 from rpcwire.record.matching import Match, match_client
-from rpcwire.record.relay import min_rtt_us
+from rpcwire.record.sockets import min_rtt_us
 from rpcwire.record.wire import ClosedError, ProbeError, WorkerClient, tensor_record
 
 SCHEMA_VERSION = 1

@@ -11,33 +11,23 @@ import contextlib
 import os
 import select
 import socket
-import struct
-import sys
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rpcwire.errors import RpcwireError, UsageError
+from rpcwire.errors import UsageError
 from rpcwire.record.addresses import HostPort, is_loopback, resolve
-from rpcwire.record.events import Kind, encode_header
+from rpcwire.record.dialer import Dialer
+from rpcwire.record.events import Kind
+from rpcwire.record.sockets import break_off, min_rtt_us, open_listener
+from rpcwire.record.teller import Teller
 
 _READ_BYTES = 192 << 10
-_BACKLOG = 128
-_CONNECT_S = 10.0
-#: Bytes that wait for the writer at most; beyond it the relay waits, for it must lose nothing.
-_MOST_WAITING = 512 << 20
+_TICK_S = 0.5
 _RTT_PERIOD_NS = 50_000_000
-#: Where Linux has tcpi_min_rtt (us) in struct tcp_info.
-_MIN_RTT_AT = 148
 _IN = select.POLLIN | select.POLLHUP | select.POLLERR
-_LINGER_OFF = struct.pack("ii", 1, 0)
 
 CLIENT, WORKER = 0, 1
-
-
-class RelayError(RpcwireError):
-    """The relay cannot start."""
 
 
 @dataclass(slots=True)
@@ -85,7 +75,8 @@ class Relay:
         address: where it listens. traffic: what went through.
 
     Raises:
-        UsageError: the listening address is routable and that was not allowed.
+        UsageError: the listening address is routable and that was not allowed, or there is no
+            such host.
         RelayError: it cannot listen there.
     """
 
@@ -107,21 +98,19 @@ class Relay:
             )
         self._target = target
         self._say, self._tick = say, tick
-        self._events = events
-        self._backlog: deque[memoryview] = deque()
-        self._waiting = 0
         self._pairs: dict[int, tuple[_Pair, int]] = {}
         self._poll = select.poll()
+        self._teller = Teller(events, self._poll, say)
+        self._tell = self._teller.tell
+        self._dialer = Dialer(target, self._poll, self._teller, self._join, self._refuse)
         self._buffer = bytearray(_READ_BYTES)
         self._room = memoryview(self._buffer)
         self._stop = False
         self._waker = os.pipe()
         self.traffic = Traffic()
-        self._listener = _listen(addresses[0], listen)
+        self._listener = open_listener(addresses[0], listen)
         name = self._listener.getsockname()
         self.address = HostPort(name[0], name[1])
-        if events is not None:
-            os.set_blocking(events, False)
 
     def stop(self) -> None:
         """End `run`; may be called from a signal handler or another thread."""
@@ -134,19 +123,25 @@ class Relay:
         listener, waker = self._listener.fileno(), self._waker[0]
         self._poll.register(listener, select.POLLIN)
         self._poll.register(waker, select.POLLIN)
-        beat = time.monotonic() + 0.5
+        beat = time.monotonic() + _TICK_S
         try:
             while not self._stop:
-                for fd, what in self._poll.poll(500):
+                called = False
+                for fd, what in self._poll.poll(int(_TICK_S * 1e3)):
                     found = self._pairs.get(fd)
                     if found is not None:
                         self._serve(*found, what)
                     elif fd == listener:
-                        self._accept()
-                    elif fd == self._events:
-                        self._drain()
+                        called = True
+                    elif fd == self._teller.fd:
+                        self._teller.drain()
+                    else:
+                        self._dialer.answered(fd)
+                if called:  # last, for a new socket may have the number of one closed just now
+                    self._accept()
                 if (now := time.monotonic()) >= beat:
-                    beat = now + 0.5
+                    beat = now + _TICK_S
+                    self._dialer.give_up()
                     self._tick()
         finally:
             self._close()
@@ -159,28 +154,20 @@ class Relay:
         except OSError:
             return
         self.traffic.connections += 1
-        number = self.traffic.connections
-        began = time.time_ns()
-        try:
-            worker = socket.create_connection(
-                (self._target.host, self._target.port), timeout=_CONNECT_S
-            )
-        except OSError as error:
-            self.traffic.failed += 1
-            self._say(f"{self._target} {_refusal(error)}; the client was turned away")
-            there = (resolve_or(self._target), self._target.port)
-            self._tell(Kind.OPEN, CLIENT, number, began, _ends(peer, there))
-            self._tell(Kind.RESET, WORKER, number, time.time_ns())
-            _break_off(client)
-            return
-        self._tell(Kind.OPEN, CLIENT, number, began, _ends(peer, worker.getpeername()))
-        self._tell(Kind.READY, WORKER, number, time.time_ns())
+        self._dialer.connect(client, peer)
+
+    def _join(self, number: int, client: socket.socket, worker: socket.socket) -> None:
+        """A client and the worker are connected."""
         pair = _Pair(number, client, worker)
         for side, sock in enumerate(pair.sockets):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._pairs[sock.fileno()] = pair, side
             self._poll.register(sock.fileno(), select.POLLIN)
+
+    def _refuse(self, sentence: str) -> None:
+        self.traffic.failed += 1
+        self._say(sentence)
 
     def _serve(self, pair: _Pair, side: int, what: int) -> None:
         if what & select.POLLOUT and not self._send_on(pair, side):
@@ -267,7 +254,7 @@ class Relay:
             self._say(f"lost the connection to {self._target}; the client was told so")
         for sock in pair.sockets:
             self._unwatch(sock)
-        _break_off(pair.sockets[1 - side])
+        break_off(pair.sockets[1 - side])
         pair.sockets[side].close()
 
     def _forget(self, pair: _Pair) -> None:
@@ -298,140 +285,14 @@ class Relay:
         for pair, side in list(self._pairs.values()):
             if side == CLIENT:
                 self._forget(pair)
+        self._dialer.close()
         self._listener.close()
         for fd in self._waker:
             os.close(fd)
-        if self._events is not None:
-            os.set_blocking(self._events, True)
-        self._flush_blocking()
-
-    # -- events ----------------------------------------------------------------------------------
-
-    def _tell(
-        self, kind: Kind, side: int, number: int, time_ns: int, data: bytes | memoryview = b""
-    ) -> None:
-        if self._events is None:
-            return
-        header = encode_header(kind, side, number, time_ns, len(data))
-        if not self._backlog:
-            try:
-                written = os.writev(self._events, (header, data))
-            except BlockingIOError:
-                written = 0
-            except OSError:
-                self._deaf()
-                return
-            if written == len(header) + len(data):
-                return
-            self._poll.register(self._events, select.POLLOUT)
-        else:
-            written = 0
-        rest = memoryview(b"".join((header, data)))[written:]
-        self._backlog.append(rest)
-        self._waiting += len(rest)
-        if self._waiting > _MOST_WAITING:
-            os.set_blocking(self._events, True)
-            self._flush_blocking()
-            os.set_blocking(self._events, False)
+        self._teller.finish()
 
     def _tell_rtt(self, pair: _Pair, now: int) -> None:
         for side, sock in enumerate(pair.sockets):
             rtt = min_rtt_us(sock)
             if rtt is not None:
                 self._tell(Kind.RTT, side, pair.number, now, rtt.to_bytes(4, "little"))
-
-    def _drain(self) -> None:
-        """Write what waits for the writer, as far as it goes."""
-        events = self._events
-        if events is None:
-            return
-        try:
-            while self._backlog:
-                written = os.write(events, self._backlog[0])
-                self._waiting -= written
-                if written < len(self._backlog[0]):
-                    self._backlog[0] = self._backlog[0][written:]
-                    return
-                self._backlog.popleft()
-        except BlockingIOError:
-            return
-        except OSError:
-            self._deaf()
-            return
-        self._poll.unregister(events)
-
-    def _flush_blocking(self) -> None:
-        while self._backlog and self._events is not None:
-            data = self._backlog.popleft()
-            while len(data):
-                try:
-                    data = data[os.write(self._events, data) :]
-                except OSError:
-                    self._deaf()
-                    return
-        self._waiting = 0
-
-    def _deaf(self) -> None:
-        """The writer is gone: go on without a record."""
-        events, self._events = self._events, None
-        if events is not None:
-            with contextlib.suppress(KeyError):
-                self._poll.unregister(events)
-        self._backlog.clear()
-        self._say("the record has ended early; the relay goes on without it")
-
-
-def min_rtt_us(sock: socket.socket) -> int | None:
-    """The smallest round-trip time that the kernel saw on a connection, in us; None: no telling."""
-    if sys.platform != "linux":
-        return None
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT_AT + 4)
-    except OSError:
-        return None
-    if len(info) < _MIN_RTT_AT + 4:
-        return None
-    value: int = struct.unpack_from("I", info, _MIN_RTT_AT)[0]
-    return value if 0 < value < 0xFFFFFFFF else None
-
-
-def resolve_or(endpoint: HostPort) -> str:
-    """First address of a host, or the unspecified one where there is none."""
-    try:
-        return resolve(endpoint)[0]
-    except UsageError:
-        return "0.0.0.0"
-
-
-def _listen(address: str, asked: HostPort) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address, asked.port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise RelayError(
-            f"cannot listen on {asked}: {error.strerror}; choose another port, or end what uses it"
-        ) from error
-    return listener
-
-
-def _ends(client: tuple[object, ...], worker: tuple[object, ...]) -> bytes:
-    return f"{client[0]}\t{client[1]}\n{worker[0]}\t{worker[1]}".encode()
-
-
-def _break_off(sock: socket.socket) -> None:
-    """Close with a reset instead of an orderly end."""
-    with contextlib.suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
-    sock.close()
-
-
-def _refusal(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return "refused the connection: is ggml-rpc-server running there, on this port?"
-    if isinstance(error, TimeoutError):
-        return f"did not answer within {_CONNECT_S:.0f} s"
-    return f"cannot be reached: {error.strerror or error}"

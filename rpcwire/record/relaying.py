@@ -70,7 +70,7 @@ def relay(
         )
         old = [
             (number, signal.signal(number, lambda _n, _f: loop.stop()))
-            for number in (signal.SIGINT, signal.SIGTERM)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         ]
         try:
             ready(loop.address)

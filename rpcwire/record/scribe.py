@@ -14,9 +14,10 @@ from threading import Thread
 from typing import Any
 
 from rpcwire.errors import RpcwireError
-from rpcwire.record.about import About
+from rpcwire.record.about import About, timestamp
 from rpcwire.record.capturefile import CaptureFile
 from rpcwire.record.events import EventParser
+from rpcwire.record.files import BlockFile
 from rpcwire.record.live import Pulse
 from rpcwire.record.spool import Spool
 from rpcwire.record.synthetic import SyntheticCapture
@@ -31,7 +32,8 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: one, the options as JSON: path, full, comments, hardware, os, interface.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the relay, which ends its stream
+    for number in (signal.SIGINT, signal.SIGHUP):  # for the relay, which then ends its stream
+        signal.signal(number, signal.SIG_IGN)
     options: dict[str, Any] = json.loads(arguments[0])
     path = Path(options["path"])
     spool = Spool(path.parent)
@@ -39,9 +41,12 @@ def main(arguments: list[str]) -> int:
     reader.start()
     about = About(options["comments"], options["hardware"], options["os"])
     try:
-        with open(path, "wb") as out:
+        out = BlockFile(path)
+        try:
             target = CaptureFile(out, full=options["full"], about=about)
-            _write(spool, target, options["interface"])
+            _write(spool, target, options["interface"], out)
+        finally:
+            out.close()
     except (OSError, RpcwireError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         _say({"error": f"cannot write {path}: {reason}"})
@@ -75,7 +80,7 @@ class _Feed:
             self._parts = []
 
 
-def _write(spool: Spool, target: CaptureFile, interface: str) -> None:
+def _write(spool: Spool, target: CaptureFile, interface: str, out: BlockFile) -> None:
     feed = _Feed(target)
     capture = SyntheticCapture(feed, interface)
     parser, pulse = EventParser(), Pulse(target.core.session)
@@ -84,10 +89,11 @@ def _write(spool: Spool, target: CaptureFile, interface: str) -> None:
             capture.take(event)
         feed.flush()
         if (beat := pulse.beat(PERIOD_S)) is not None:
+            out.flush()
             _say({**beat, "behind": spool.waiting})
     capture.finish()
     feed.flush()
-    target.finish()
+    target.finish(comments=[f"end: {timestamp()}"])
 
 
 def _say(line: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ import pytest
 from rpcwire.errors import UsageError
 from rpcwire.record.addresses import HostPort
 from rpcwire.record.probe import probe
-from rpcwire.record.relay import Relay, RelayError
+from rpcwire.record.relay import Relay
+from rpcwire.record.sockets import RelayError
 
 from .books import books
 from .worker import Worker
@@ -107,6 +108,28 @@ def test_a_refused_worker_is_a_line_and_a_failure_for_the_client() -> None:
             client.recv(1)
             client.recv(1)
     assert any("refused the connection" in line for line in said)
+
+
+def test_a_worker_that_does_not_answer_holds_nobody_up() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=1) as listener,
+        relaying(listener.getsockname()[1]) as relay,
+    ):
+        client = socket.create_connection(("127.0.0.1", relay.address.port), 5)
+        server, _ = listener.accept()
+        fillers = [socket.socket() for _ in range(8)]  # no more connections are taken then
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        with socket.create_connection(("127.0.0.1", relay.address.port), 5), client, server:
+            time.sleep(0.1)
+            began = time.monotonic()
+            for _ in range(10):
+                client.sendall(b"question")
+                assert _exactly(server, 8) == b"question"
+            assert time.monotonic() - began < 5
+        for filler in fillers:
+            filler.close()
 
 
 def test_listens_on_loopback_only_unless_told() -> None:
