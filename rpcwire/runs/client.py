@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.versions import RESPONSE_HEADER
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
 _MAX_QUERIES = 20_000
 _MAX_SIZES = 1_000
+_MOST_JUDGED = 64  #: target passes of which a part may come late, held back by a loss
 
 
 class Client:
@@ -48,6 +50,8 @@ class Client:
         self._state: Group | None = None
         self._restored = False
         self._views = ViewCache()
+        self._lossy = False  #: something of its connections was not captured
+        self._judged: deque[Pass] = deque(maxlen=_MOST_JUDGED)
         self._handlers = {
             **dict.fromkeys(PROBES, self._probe),
             **dict.fromkeys(ALLOCATIONS, self._allocation),
@@ -128,7 +132,7 @@ class Client:
 
     def _link(self, connection: RpcConnection) -> Link:
         link = self._links[connection] = Link(connection)
-        link.lossy = not connection.start_captured
+        self._lossy |= not connection.start_captured
         old = self._servers.get(connection.server)
         if old is not None:  # a server serves one connection at a time
             self._end_link(old)
@@ -276,7 +280,7 @@ class Client:
         undecoded = link.connection.undecoded_bytes
         if undecoded != link.undecoded or link.holed:
             link.undecoded, link.holed = undecoded, False
-            link.lossy = True
+            self._lossy = True
             self.tracker.doubt()
 
     # -- steps and passes ----------------------------------------------------------------------
@@ -339,7 +343,7 @@ class Client:
         step.outputs.append(frame)
         frame.role = read_role(role, self._has_head())
         if role in ("logits", "sampling", "hidden_flagged"):
-            p.complete = True
+            p.complete = p.context.answers = True
         p.chose_experts |= role == "expert_ids"
         if len(link.reads) < _MAX_SIZES:
             link.reads[frame.data_size + RESPONSE_HEADER] = frame.role
@@ -385,19 +389,25 @@ class Client:
         if p.is_shift:
             self.tracker.shift(p)
             return "other"
-        lossy = any(link.lossy for link in self._links.values())
         warm = bool(p.clears)
         if p.next is not None:
             # Without positions: two rows that a prompt follows are llama-server's.
             unseen = p.next.positions is None
             warm = (warm or p.rows == 2 <= p.next.rows) if unseen else p.next.at_start
-        if p.may_warm_up(lossy) and warm:
+        if p.may_warm_up(self._lossy) and warm:
             p.context.warmups += 1
-            self.tracker.bench = p.context.cached and not p.clears and not lossy
+            self.tracker.bench = p.context.cached and not p.clears and not self._lossy
             return "warmup"
         if p.context.first_use < 0:
             p.context.first_use = p.id
-        return self.tracker.draft(p) if self._is_draft(p.context) else self.tracker.target(p)
+        if self._is_draft(p.context):
+            return self.tracker.draft(p)
+        for q in self._judged:
+            if q.is_other_part(p):
+                return q.group.phase
+        if self._lossy:
+            self._judged.append(p)
+        return self.tracker.target(p)
 
     def _is_draft(self, context: Context) -> bool:
         """A head; or the smaller of two models in use at once, the later one if they are equal."""
@@ -405,6 +415,7 @@ class Client:
             not c.is_head
             and c is not context
             and c.alive
+            and c.answers
             and c.first_use >= 0
             and (c.nodes, -c.first_use) > (context.nodes, -context.first_use)
             for c in self.passes.contexts.values()

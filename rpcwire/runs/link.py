@@ -27,7 +27,7 @@ class Link:
         compute, caches, recurrent, weights, allocated: remote buffers of each kind (recurrent
             ones are caches too).
         known: structures of graphs that came whole, with the size of (the latest of) their frames.
-        lossy: something of it was not captured. holed, undecoded: what was seen of that so far.
+        holed: bytes of a request were lost since the last look. undecoded: bytes at that time.
         reads: role of outputs by the size of their response.
     """
 
@@ -40,7 +40,6 @@ class Link:
         "holed",
         "id",
         "known",
-        "lossy",
         "previous",
         "reads",
         "recurrent",
@@ -57,7 +56,7 @@ class Link:
         self.id = connection.id
         self.start_captured = connection.start_captured
         self.known: dict[GraphView, int] = {}
-        self.lossy = self.holed = False
+        self.holed = False
         self.undecoded = 0
         self.previous: Frame | None = None
         self.greeting: list[Frame] | None = []

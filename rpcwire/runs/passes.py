@@ -67,6 +67,7 @@ class Context:
 
     Attributes:
         is_new: it was created in the capture. warmups: how many of its passes were warm-ups.
+        answers: a final output (logits, hidden states for a draft) was read of it.
         is_head: a draft head. is_draft: found to draft for another context.
         nodes: graph nodes of its largest pass.
         places: devices that have taken part.
@@ -82,6 +83,7 @@ class Context:
     nodes: int = 0
     places: set[Place] = field(default_factory=set)
     passes: int = 0
+    answers: bool = False
     warmups: int = 0
     cached: bool = False
     first_use: int = -1
@@ -145,6 +147,17 @@ class Pass:
     def at_start(self) -> bool:
         """Whether its first row is position 0."""
         return self.positions is not None and len(self.positions) > 0 and self.positions[0] == 0
+
+    def is_other_part(self, other: Pass) -> bool:
+        """Whether both are parts of one pass, on different devices, that a loss kept apart."""
+        return (
+            self.context is not other.context
+            and self.positions is not None
+            and other.positions is not None
+            and self.places.isdisjoint(other.places)
+            and self.places.isdisjoint(other.context.places)
+            and np.array_equal(self.positions, other.positions)
+        )
 
     def may_warm_up(self, lossy: bool = False) -> bool:
         """Whether it may turn out to be a warm-up: only a new context's first passes can.
