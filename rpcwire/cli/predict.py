@@ -186,6 +186,19 @@ def _replay(
 ) -> int:
     from rpcwire.predict.recorded import replay
 
+    without = {
+        "--gpu": options.gpus,
+        "--membw": options.membw,
+        "--baseline": options.baseline,
+        "--acceptance": options.acceptance,
+        "--prompt": options.prompt,
+        "--depth": options.depth,
+        "--protocol": options.protocol,
+        "--build": options.build,
+    }
+    useless = [flag for flag, value in without.items() if value]
+    if useless:
+        raise UsageError(f"{useless[0]} needs -m: a recording alone is replayed as it is")
     results = replay(recorded, _replay_links(recorded, options))
     if plot is not None:
         from rpcwire.output.plot import write_figure
@@ -214,7 +227,11 @@ def _predict(options: Options, recorded: Recorded | None) -> Prediction:
 
     flags = parse_command_line(options.flags)
     if flags.model is None:
-        raise UsageError("no model: give -m FILE, an address, or a config.json")
+        named = {"-hf", "-hfr", "--hf-repo", "-mu", "--model-url"} & set(flags.ignored)
+        hint = f" ({', '.join(named)} is not followed)" if named else ""
+        raise UsageError(f"no model: give -m FILE, an address, or a config.json{hint}")
+    if recorded is not None and not flags.rpc:
+        flags.rpc.extend(recorded.endpoints)
     if options.acceptance is not None and not 0 <= options.acceptance <= 1:
         raise UsageError("--acceptance is a part: 0 to 1")
     links = _links(options)

@@ -65,7 +65,7 @@ def _replayed(recorded: Recorded, result: LinkResult) -> str:
     was = "" if recorded.token.ms is None else f", recorded: {recorded.token.ms:.3g} ms"
     return (
         f"{result.link.title}: {result.network_ms:.2g} of {result.total_ms:.3g} ms per token "
-        f"would be the network ({result.tokens_per_s[1]:.3g} tokens/s{was}). "
+        f"would be the network ({_speed(result.tokens_per_s[1])} tokens/s{was}). "
         f"The most of it is {_WORDS.get(result.limited_by, result.limited_by)}."
     )
 
@@ -133,7 +133,7 @@ def sentence(prediction: Prediction, result: LinkResult) -> str:
     if result.total_ms is None or result.tokens_per_s is None:
         text = (
             f"Unknown whether {title} is enough: the network takes {net} a token, so at most "
-            f"{result.ceiling:.3g} tokens/s, most of it {_WORDS[result.limited_by]}. "
+            f"{_speed(result.ceiling)} tokens/s, most of it {_WORDS[result.limited_by]}. "
             "How much of a token that is depends on the machines: name them with --gpu or "
             "--membw, or give --baseline."
         )
@@ -142,7 +142,7 @@ def sentence(prediction: Prediction, result: LinkResult) -> str:
         text = (
             f"{title} {word[result.verdict]}: {result.network_ms:.2g} of "
             f"{result.total_ms:.3g} ms per token are the network "
-            f"({result.tokens_per_s[1]:.3g} tokens/s)."
+            f"({_speed(result.tokens_per_s[1])} tokens/s)."
         )
         text += _faster(prediction, result)
         alone = result.verdict == "enough" or result.limited_by in ("latency", "bandwidth")
@@ -211,15 +211,19 @@ def _link_table(results: Sequence[LinkResult]) -> Iterator[str]:
     yield f"{'':<15}{'/token':>8}  {'':<18}{'ms/tok':>7}  {'cold/cached':<12}".rstrip()
     for result in results:
         if result.tokens_per_s is not None:
-            speeds = "-".join(f"{value:.3g}" for value in result.tokens_per_s)
+            speeds = "-".join(_speed(value) for value in result.tokens_per_s)
         else:
-            speeds = f"{result.ceiling:.4g}"
+            speeds = _speed(result.ceiling)
         load = f"{_seconds(result.cold_s)}/{_seconds(result.cached_s)}"
         line = (
             f"{result.link.name[:15]:<15}{result.network_ms:>8.3g}  {speeds:<18}"
             f"{result.prefill_ms:>7.2g}  {load:<12}{result.limited_by}"
         )
         yield line[:WIDTH].rstrip()
+
+
+def _speed(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _seconds(value: float | None) -> str:

@@ -12,6 +12,7 @@ from rpcwire.models.model import layer_of
 from rpcwire.predict.scenario import Assumption, Scenario
 
 #: Spread of a measured baseline: what one run differs from the next by, and a figure of two digits.
+#: Assumed; 3 % until one published case had missed it by a little (docs/predict.md).
 BASELINE_SPREAD = (0.95, 1.0, 1.05)
 
 

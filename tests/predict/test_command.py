@@ -81,6 +81,55 @@ def test_words_fit_into_80_columns(extra: list[str]) -> None:
     assert "tokens/s" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("baseline", "words"),
+    [("30", "is enough"), ("200", "limits you"), ("3000", "is not enough")],
+)
+def test_the_verdict_comes_first(baseline: str, words: str) -> None:
+    result = run("-m", MODEL, "--rpc", "w", "--link", "100mbe", "--baseline", baseline)
+    assert result.stdout.startswith(f"100 Mbit Ethernet {words}: ")
+
+
+def test_without_machines_or_workers() -> None:
+    unknown = run("-m", MODEL, "--rpc", "w", "--link", "100mbe")
+    assert unknown.stdout.startswith("Unknown whether 100 Mbit Ethernet is enough")
+    nothing = run("-m", MODEL, "--rpc", "w", "-dev", "CUDA0", "--link", "100mbe")
+    assert "nothing crosses" in nothing.stdout
+
+
+def test_warnings_go_to_standard_error() -> None:
+    result = run("--json", "-m", MODEL, "--rpc", "a,b", "-ts", "1", "--link", "1gbe")
+    assert result.stderr.startswith("rpcwire: -ts 1 names 1 of 2 devices")
+    assert json.loads(result.stdout)["warnings"]
+    assert "newer" in run(*SPLIT, "--protocol", "9").stderr
+
+
+@pytest.mark.parametrize(
+    ("rtt", "rate", "expected"),
+    [
+        ("0.3", "941 Mbits/sec", (0.3, 941)),
+        ("300us", "9.41 Gbits/sec", (0.3, 9410)),
+        ("rtt min/avg/max/mdev = 0.251/0.293/0.412/0.031 ms", "940mbit", (0.293, 940)),
+        ("0.2/0.3/0.4", "112 MBytes/sec", (0.3, 112 * 8.388608)),
+    ],
+)
+def test_figures_as_ping_and_iperf3_print_them(
+    rtt: str, rate: str, expected: tuple[float, float]
+) -> None:
+    link = document(*SPLIT, "--rtt", rtt, "--bandwidth", rate)["links"][0]
+    assert (link["rtt_ms"], link["mbit_s"]) == pytest.approx(expected)
+
+
+def test_advice_names_what_costs_most() -> None:
+    logits = run(*SPLIT, "--link", "1gbe").stdout
+    assert "Logits are" in logits
+    local = run(*SPLIT, "-ot", "^output.weight=CPU", "--link", "1gbe").stdout
+    assert "Logits are" not in local
+    wide = str(HERE / "models" / "qwen3-h128.gguf")
+    quantised = run("-m", wide, "--rpc", "w", "-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on").stdout
+    assert "rotation matrices" in quantised
+
+
 def test_drafting_is_told_with_its_price() -> None:
     result = run("-m", HEAD, "--rpc", "w", "--spec-type", "draft-mtp", "--link", "wan")
     assert "A round of 3 drafts (11 round trips" in result.stdout
@@ -122,6 +171,18 @@ def test_min_tps_is_a_check() -> None:
         [*SPLIT, "-ctv", "q8_0", "-fa", "off"],
         [*SPLIT, "-ctk", "q99"],
         [*SPLIT, "--plot", "chart.gif"],
+        ["-m", MODEL, "--rpc", ","],
+        [*SPLIT, "--depth", "-5"],
+        [*SPLIT, "--gpu", "RPC7=rtx-3090"],
+        [*SPLIT, "--min-tps", "nan"],
+        [*SPLIT, "-c", "-5"],
+        [*SPLIT, "-np", "5000"],
+        [*SPLIT, "-b", "0"],
+        [*SPLIT, "--flash-attn=maybe"],
+        [*SPLIT, "-dev", "RPC0,RPC0"],
+        [*SPLIT, "--spec-type", "draft-simple"],
+        [*SPLIT, "--rtt", "9/1/2"],
+        ["-hf", "someone/some-model", "--rpc", "w"],
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(arguments: list[str]) -> None:

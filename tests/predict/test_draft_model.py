@@ -49,6 +49,18 @@ def test_rounds_are_exact(words: str, draft: str, up: int, down: int, trips: int
     assert sum(e.waits for e in exchanges) == trips
 
 
+def test_earlier_builds_read_every_row_of_the_catch_up() -> None:
+    words = ["--rpc", "a", "-md", TARGET, "--spec-type", "draft-simple", "-c", "4096"]
+    target = read_gguf(MODELS / TARGET)
+    split = make_scenario(
+        target, parse_command_line(words), protocol="4.0.1", depth=60, draft=target
+    )
+    one = predict_run(split).round
+    assert one is not None
+    up, down = (sum(getattr(e, way) for e in one.exchanges) for way in ("up", "down"))
+    assert (up, down) == (344_228, 45_096)  # recorded
+
+
 def test_both_models_are_loaded() -> None:
     both = scenario("--rpc a", "llama-f16-h64.gguf")
     assert both.draft is not None

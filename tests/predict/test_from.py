@@ -63,6 +63,17 @@ def test_bytes_are_those_of_the_generation_phases() -> None:
     assert found["bytes_up_per_token"] == pytest.approx(phase.bytes_up / 23)
 
 
+def test_the_workers_of_the_recording_serve_another_split() -> None:
+    found = document("--from", str(LOOPBACK), "-m", str(HEAD), "-ngl", "4", "--link", "1gbe")
+    assert found["placement"][0]["endpoint"].startswith("127.0.0.1:")
+    assert found["placement"][0]["layers"] < found["model"]["layers"]
+
+
+def test_what_a_replay_cannot_use_is_refused() -> None:
+    for words in (["--gpu", "RPC0=rtx-3090"], ["--depth", "9"], ["--acceptance", "0.5"]):
+        assert run("--from", str(LOOPBACK), *words).exit_code == 2
+
+
 def test_a_capture_without_tokens_is_refused(tmp_path: Path) -> None:
     nothing = tmp_path / "x.pcap"
     nothing.write_bytes(b"no capture")

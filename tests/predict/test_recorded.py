@@ -43,6 +43,7 @@ READ_OFF = {
     "v7-mtp-temp-np2",
     "v2.0-np2",
     "v2.0-np2-all-slots",
+    "v7-mtp-no-backend-sampling",
 }
 #: and these showed a mismatch first, after which node order, recurrent blocks, the cast of an F32
 #: cache or early output rows were corrected. Neither are held out; all others are.
