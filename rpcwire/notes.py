@@ -154,8 +154,8 @@ def _holes(rpc: list[Seen], holes: list[int]) -> Iterator[str]:
     total = sum(half.missing for c in rpc for half in c.tcp.sides)
     places = ", ".join(f"{number:,}" for number in holes)
     yield (
-        f"{total:,} bytes are missing in all, the first from frames that begin in packets {places} "
-        "(rpcwire frames shows them)"
+        f"{total:,} bytes are missing in all, the first from what begins in packet"
+        f"{'s' * (len(holes) > 1)} {places} (rpcwire frames shows it)"
     )
 
 

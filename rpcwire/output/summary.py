@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rpcwire.output.units import bytes_text, ms_text, number_text, plural, seconds_text, share_text
 
 if TYPE_CHECKING:
-    from rpcwire.analysis import Analysis, PerToken
+    from rpcwire.analysis import Analysis, PerToken, WorkerInfo
 
 #: What a role is, for the sentence that says where a token's bytes go.
 ROLE_WORDS = {
@@ -69,7 +69,7 @@ def summary(analysis: Analysis) -> list[str]:
 
 
 def _what(analysis: Analysis) -> str:
-    protocols = sorted({w.protocol for w in analysis.workers})
+    protocols = sorted({_protocol(w, analysis) for w in analysis.workers})
     workers = ", ".join(w.server for w in analysis.workers[:3])
     more = len(analysis.workers) - 3
     text = (
@@ -90,6 +90,18 @@ def _what(analysis: Analysis) -> str:
         accepted = sum(r.accepted_tokens or 0 for r in analysis.requests)
         text += f", {accepted:,} of {drafted:,} drafted tokens accepted"
     return f"{text}."
+
+
+def _protocol(worker: WorkerInfo, analysis: Analysis) -> str:
+    """Version of a worker, and whether it said so itself."""
+    if worker.protocol == "none":
+        return "without HELLO (a build before 1.0.0)"
+    said = any(
+        c.protocol_source == "hello"
+        for c in analysis.connections
+        if (c.server, c.protocol) == (worker.server, worker.protocol)
+    )
+    return worker.protocol if said else f"{worker.protocol} (inferred)"
 
 
 def _cost(analysis: Analysis, token: PerToken) -> str:

@@ -80,6 +80,16 @@ def test_no_rpc(tmp_path: Path) -> None:
     assert "If -p was given, leave it out" in text
 
 
+def test_how_the_version_is_known() -> None:
+    a = deepcopy(analysis("v7.0-llama-server"))
+    assert analysis_text(a, PLAIN).startswith("llama.cpp RPC 7.0.0 with 1 worker")
+    for connection in a.connections:
+        connection.protocol_source = "inferred"
+    assert analysis_text(a, PLAIN).startswith("llama.cpp RPC 7.0.0 (inferred) with 1 worker")
+    a.workers[0].protocol = "none"
+    assert analysis_text(a, PLAIN).startswith("llama.cpp RPC without HELLO (a build before 1.0.0)")
+
+
 def test_an_empty_window() -> None:
     a = rpcwire.analyze(capture("v7.0-llama-server"), since=100)
     text = " ".join(analysis_text(a, PLAIN).split())
