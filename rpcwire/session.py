@@ -14,6 +14,7 @@ from rpcwire.tcp.assembler import Assembler, Delivery
 if TYPE_CHECKING:
     from rpcwire.capture.segments import SegmentBatch
     from rpcwire.ggml.frame import Frame
+    from rpcwire.ggml.versions import Dialect
     from rpcwire.runs.passes import Pass
     from rpcwire.tcp.connection import Connection
 
@@ -49,6 +50,7 @@ class Session:
         self.assembler = Assembler(ports=ports)
         self.run = RunBuilder(on_frame, on_pass)
         self.connections: dict[Connection, RpcConnection] = {}
+        self._spoken: dict[tuple[str, int], tuple[Dialect, ...]] = {}
         self._on_delivery = on_delivery
         self._on_cut = on_cut
 
@@ -74,9 +76,23 @@ class Session:
             for side in (0, 1):
                 for span in delivery.spans[side]:
                     rpc.feed(side, span)
+            self._compare(rpc)
             number = delivery.last_number if last is None else last
             frames += rpc.finish() if delivery.closed else rpc.settle(number)
         self._hand_on(frames)
+
+    def _compare(self, rpc: RpcConnection) -> None:
+        """What a worker said in one HELLO holds for its connections that began before the capture."""
+        if not rpc.recognised:
+            return
+        if rpc.protocol_source == "hello":
+            if rpc.server not in self._spoken:
+                self._spoken[rpc.server] = rpc.dialects
+                for other in self.connections.values():
+                    if other.recognised and other.server == rpc.server:
+                        other.hint(rpc.dialects)
+        elif not rpc.start_captured and rpc.server in self._spoken:
+            rpc.hint(self._spoken[rpc.server])
 
     def _hand_on(self, frames: list[Frame]) -> None:
         frames.sort(key=_IN_ORDER)

@@ -71,16 +71,25 @@ class RequestTracker:
         for s in self._sequences:
             if s.request.draft_tokens is None:
                 s.request.draft_tokens = s.request.accepted_tokens = 0
+        phase = self._draft_phase(p)
+        if phase == "prefill" and p.complete:  # answered: the first token is sampled after it
+            for s in self._sequences:
+                if s.request.kind == GENERATING and s.request.generated_tokens == 1:
+                    s.request.prompt_end_ns = max(s.request.prompt_end_ns, p.end_ns)
+        return phase
+
+    def _draft_phase(self, p: Pass) -> str:
+        """Prefill, if it holds rows of a prompt."""
         if p.positions is None or not len(p.positions):
-            return (
-                self._recent[-1][2] if self._recent and self._recent[-1][1] == p.rows else "draft"
-            )
+            like = self._recent[-1] if self._recent else None
+            repeats = like is not None and like[1] == p.rows and like[2] == "prefill"
+            return "prefill" if repeats else "draft"
         for positions, _rows, phase in reversed(self._recent):
             if positions is not None and np.array_equal(positions, p.positions):
                 return "prefill" if phase == "prefill" else "draft"
-        ends = [s.request.start_position + s.request.prompt_tokens for s in self._sequences]
         if any(s.request.kind == PROMPT for s in self._sequences):
             return "prefill"
+        ends = [s.request.start_position + s.request.prompt_tokens for s in self._sequences]
         return "prefill" if ends and int(p.positions.min()) < min(ends) else "draft"
 
     def doubt(self) -> None:

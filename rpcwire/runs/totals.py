@@ -76,8 +76,7 @@ class WorkerTimes:
     Attributes:
         trips: round trips. waits: answers waited for. waited_ns: time from a graph's (or a
             blocking request's) last byte to its response's first, united over all workers.
-        devices: that graphs were sent to. wait_ns: from the last byte of requests that count per
-            token to the first byte of their responses.
+        devices: that graphs were sent to.
         up_ns, down_ns: time from first to last byte of the frames that take many packets.
         up, down: bytes of the frames.
         trivial: response times by command. rates: [up, down], ns for a megabyte of frames that
@@ -93,13 +92,12 @@ class WorkerTimes:
         "trivial",
         "up",
         "up_ns",
-        "wait_ns",
         "waited_ns",
         "waits",
     )
 
     def __init__(self) -> None:
-        self.trips = self.waits = self.waited_ns = self.wait_ns = 0
+        self.trips = self.waits = self.waited_ns = 0
         self.devices: set[int] = set()
         self.up_ns = self.down_ns = self.up = self.down = 0
         self.trivial: dict[str, Distribution] = {}
@@ -219,8 +217,6 @@ class Totals:
             worker.trivial.setdefault(frame.command, Distribution()).add(took)
         if frame.bytes >= _RATE_BYTES:
             _add_rate(worker.rates[1], frame)
-        if weight:
-            worker.wait_ns += took
         if weight == TIMED:
             start = max(submitted or request.end_ns, self._waited_until)
             worker.waited_ns += max(0, frame.time_ns - start)
