@@ -82,7 +82,7 @@ class Session:
         self._hand_on(frames)
 
     def _compare(self, rpc: RpcConnection) -> None:
-        """What a worker said in one HELLO holds for its connections that began before the capture."""
+        """What a worker said in a HELLO holds for its connections from before the capture."""
         if not rpc.recognised:
             return
         if rpc.protocol_source == "hello":
