@@ -42,4 +42,5 @@ def priced_on(link: str | None, rtt: str | None, bandwidth: str | None) -> Any:
     if link is None and rtt is None:
         return None
     found = find_link(link) if link is not None else given_link(str(rtt), bandwidth)
-    return stated_link(found.title, found.rtt_ms[1], found.mbit_s[1])
+    name = found.title if link is not None else "a link"
+    return stated_link(name, found.rtt_ms[1], found.mbit_s[1])

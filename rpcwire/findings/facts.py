@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rpcwire.findings.finding import PROMPT_TOKEN, TOKEN, Cost, Figure, Finding, rank
 from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell, Tallies
 from rpcwire.findings.pricing import LOCAL_RTT_MS, PricedLink, recorded_link, severity
-from rpcwire.findings.text import server
+from rpcwire.findings.text import is_loopback, server
 from rpcwire.ggml.place import placed
 from rpcwire.seen import Seen, seen
 
@@ -154,14 +154,16 @@ class Facts:
         return self.link is self.recorded and self.link.recorded
 
     @cached_property
-    def _steady(self) -> float:
+    def steady(self) -> float:
         """What the token's time would be had no pass been held up, over what it was.
 
         Client and workers of one host take the processor from one another, which no run over a
         link does: there the typical pass counts, not the mean one. Stalls that were seen on the
         wire are no such accident.
         """
-        if self.as_recorded or self.recorded.recorded or self.evidence.waits.stalls[TOKENS]:
+        ends = [(c.rpc.client[0], c.rpc.server[0]) for c in self.connections]
+        one_host = all(here == there or is_loopback(there) for here, there in ends)
+        if not one_host or self.recorded.recorded or self.evidence.waits.stalls[TOKENS]:
             return 1.0
         periods = [d for d in self.evidence.places.periods.values() if d.count >= _PASSES]
         whole = sum(d.total for d in periods)
@@ -172,13 +174,13 @@ class Facts:
     def client_ms(self) -> float | None:
         """Milliseconds of a token that the client takes; None when they cannot be told."""
         client = self.analysis.per_token.client_ms
-        return None if client is None else client * self._steady
+        return None if client is None else client * self.steady
 
     @property
     def server_ms(self) -> float | None:
         """Milliseconds of a token that the workers take; None when they cannot be told."""
         own = self.analysis.per_token.server_ms
-        return None if own is None else own * self._steady
+        return None if own is None else own * self.steady
 
     @cached_property
     def token_ms(self) -> float | None:
@@ -188,7 +190,7 @@ class Facts:
             return None
         if self.as_recorded:
             return token.ms
-        own = max(0.0, token.ms - (token.network_ms or 0.0)) * self._steady
+        own = max(0.0, token.ms - (token.network_ms or 0.0)) * self.steady
         cell = self.generation
         return own + self.link.ms(cell.bytes / self.tokens, cell.trips / self.tokens)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rpcwire.findings.finding import SEVERITIES, TOKEN, Finding, worst
@@ -106,7 +107,11 @@ def _where(finding: Finding) -> str:
     """Packets as Wireshark numbers them: "packets 3, 14 of a.pcap; packet 2 of b.pcap"."""
     shown = finding.frames[:_MOST_FRAMES]
     by_file: dict[str, list[int]] = {}
-    for number, name in zip(shown, finding.files or ("",) * len(shown), strict=False):
+    short = {name: PurePath(name).name for name in finding.files}
+    names = [
+        short[name] if len({*short.values()}) == len(short) else name for name in finding.files
+    ]
+    for number, name in zip(shown, names or [""] * len(shown), strict=False):
         by_file.setdefault(name, []).append(number)
     parts = []
     for name, numbers in by_file.items():

@@ -104,3 +104,16 @@ def test_analyze_holds_the_same_findings(capsys) -> None:
     analysis = json.loads(capsys.readouterr().out)
     assert run(["diagnose", path("v7.0-qwen35-mtp"), "--json"]) == 0
     assert analysis["findings"] == json.loads(capsys.readouterr().out)["findings"]
+
+
+def test_packets_of_several_files_are_named_with_their_file(capsys) -> None:
+    files = [path("v7.0-qwen3moe"), path("v7.0-output-local")]
+    assert run(["diagnose", *files, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, schema("diagnose"))
+    evidence = [f["evidence"] for f in document["findings"]]
+    assert all(len(e["files"]) == len(e["frames"]) for e in evidence)
+    assert {name for e in evidence for name in e["files"]} == set(document["files"])
+    assert all(0 < number < 1_000_000 for e in evidence for number in e["frames"])
+    assert run(["diagnose", *files, "-v"]) == 0
+    assert "of v7.0-qwen3moe" in capsys.readouterr().out.replace("\n  ", " ")
