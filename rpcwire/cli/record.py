@@ -109,11 +109,14 @@ def command(  # noqa: PLR0917 - one an option
     from rpcwire.cli.summary import summary
     from rpcwire.record.about import own_command
     from rpcwire.record.capturers import BUFFER_MIB
+    from rpcwire.record.compress import plain_only
     from rpcwire.record.interfaces import capture_filter, interfaces_to, rpc_endpoints
-    from rpcwire.record.recorder import Plan, Recorder
+    from rpcwire.record.plan import Plan
+    from rpcwire.record.recorder import Recorder
 
     if duration is not None and command_line:
         raise UsageError("--duration and COMMAND exclude each other: COMMAND's end is the end")
+    plain_only(output)
     endpoints = rpc_endpoints(command_line)
     chosen = frozenset().union(*ports) if ports else {e.port for e in endpoints}
     where = tuple(interfaces or interfaces_to(endpoints))

@@ -29,8 +29,11 @@ def command(listen: str, target: str, output: str | None, slim: bool, allow_remo
     from rpcwire.errors import CaptureError
     from rpcwire.record.about import own_command
     from rpcwire.record.addresses import HostPort, parse_endpoint
+    from rpcwire.record.compress import plain_only
     from rpcwire.record.relaying import relay
 
+    if output is not None:
+        plain_only(output)
     listens, worker = parse_endpoint(listen), parse_endpoint(target)
     path = Path(output) if output else None
 

@@ -18,8 +18,10 @@ def command(source: str, target: str, anonymize: bool) -> None:
 
     Weights, embeddings, activations, logits and state are left out; lengths, times, tensor
     descriptors, graphs, positions and masks stay, so that analyze reads the same books. IN and OUT
-    may be "-". The result is a pcapng file.
+    may be "-". The result is a pcapng file, compressed where OUT ends in .gz or .zst.
     """
+    from pathlib import Path
+
     from rpcwire.cli.progress import ProgressLine
     from rpcwire.output.units import bytes_text
     from rpcwire.record.slimming import slim
@@ -27,8 +29,7 @@ def command(source: str, target: str, anonymize: bool) -> None:
     with ProgressLine() as progress:
         done = slim(source, target, anonymize=anonymize, progress=progress)
     health = done.core.health
-    click.echo(
-        f"{target}: {bytes_text(done.written)} of {bytes_text(health.captured_bytes)}", err=True
-    )
+    size = bytes_text(done.written if target == "-" else Path(target).stat().st_size)
+    click.echo(f"{target}: {size} of {bytes_text(health.captured_bytes)} of packets", err=True)
     for note in health.notes:
         click.echo(f"note: {note}", err=True)

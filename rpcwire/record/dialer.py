@@ -124,7 +124,7 @@ class Dialer:
             self._poll.register(worker.fileno(), select.POLLOUT)
             return
         break_off(client)
-        self._refused(f"{self._target} {_refusal(error)}; the client was turned away")
+        self._refused(f"{self._target} {_refusal(error)} (the client was turned away)")
 
     def _failed(self, call: _Call, error: OSError) -> None:
         call.worker.close()

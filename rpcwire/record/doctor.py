@@ -7,14 +7,14 @@ import os
 import platform
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
 
 from rpcwire import __version__
+from rpcwire.record.advice import RELAY, has_group, package_command
 from rpcwire.record.capturers import Capturer, available
-from rpcwire.record.capturers import _has_group as has_group
-from rpcwire.record.capturers import _package as package_command
 from rpcwire.wireshark import FILE_NAME, dissector
 from rpcwire.wireshark.folders import plugin_folder
 
@@ -27,7 +27,6 @@ _PARTS = {
 }
 _EXTRAS = {"zstandard": "zstd"}
 _BUILT_IN_ZSTD = (3, 14)
-_NO_RIGHTS = "or use 'rpcwire relay', which needs no rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def _version(text: str) -> str:
 def _capturing() -> list[Check]:
     programs = [c for c in available() if c.name != "scapy"]
     if not programs:
-        fix = f"{package_command()}; {_NO_RIGHTS}"
+        fix = f"{package_command()}; {RELAY}"
         return [Check("capture", False, "neither dumpcap nor tcpdump is installed", fix)]
     return [_capturer(program) for program in programs]
 
@@ -95,10 +94,20 @@ def _capturer(capturer: Capturer) -> Check:
     if interfaces and _may_open():
         shown = ", ".join(interfaces[:6]) + (", ..." if len(interfaces) > 6 else "")
         return Check(capturer.name, True, f"{version}, may capture on {shown}")
-    if interfaces and capturer.name == "dumpcap":
-        # dumpcap lists interfaces only to those whom it lets capture, as its rights are its own.
+    if interfaces and _privileged(capturer.program):
+        # It lists interfaces only to those whom it lets capture, as its rights are its own.
         return Check(capturer.name, True, f"{version}, may capture on {', '.join(interfaces[:6])}")
     return Check(capturer.name, False, f"{version}, no right to capture", _rights(capturer))
+
+
+def _privileged(program: str) -> bool:
+    """Whether a program has rights of its own (set-user-ID, or Linux's file capabilities)."""
+    try:
+        if os.stat(program).st_mode & stat.S_ISUID:
+            return True
+        return bool(getattr(os, "getxattr", lambda *_: b"")(program, "security.capability"))
+    except OSError:
+        return False
 
 
 def _may_open() -> bool:
@@ -118,10 +127,10 @@ def _may_open() -> bool:
 
 def _rights(capturer: Capturer) -> str:
     if sys.platform == "darwin":
-        return f"install ChmodBPF from the Wireshark package and log in again; {_NO_RIGHTS}"
+        return f"install ChmodBPF from the Wireshark package and log in again; {RELAY}"
     if capturer.name == "dumpcap" and has_group("wireshark"):
-        return f"sudo usermod -aG wireshark $USER, and log in again; {_NO_RIGHTS}"
-    return f"run rpcwire record with sudo; {_NO_RIGHTS}"
+        return f"sudo usermod -aG wireshark $USER, and log in again; {RELAY}"
+    return f"run rpcwire record with sudo; {RELAY}"
 
 
 def _wireshark() -> list[Check]:

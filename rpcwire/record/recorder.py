@@ -6,139 +6,31 @@ ends the record, never the command that is being recorded.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from threading import Thread
-from types import FrameType
 from typing import Any
 
 from rpcwire.capture.health import WARNING
 from rpcwire.errors import CaptureError, RpcwireError, UsageError
 from rpcwire.record.about import About, describe, timestamp
+from rpcwire.record.capture import Capture, really_lost, start
 from rpcwire.record.capturefile import CaptureFile, Counters
-from rpcwire.record.capturers import BUFFER_MIB, Capture, Job, really_lost, start
+from rpcwire.record.capturers import Job
 from rpcwire.record.files import BlockFile, Ring
 from rpcwire.record.interfaces import counts_twice
 from rpcwire.record.live import Pulse
-from rpcwire.record.spool import Spool, widen_pipe
+from rpcwire.record.plan import Plan, Recorded
+from rpcwire.record.pump import Pump, Signals
+from rpcwire.record.spool import Spool
 
-_READ_BYTES = 1 << 20
 _TURN_S = 0.1
 _BEAT_S = 0.5
 _FLUSH_S = 1.0
 _SWITCH_S = 0.0002
 #: Longest time to wait for the capturer to fall silent when the run is over.
 _MOST_SETTLE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to record.
-
-    Attributes:
-        path: the pcapng file.
-        interfaces, filter: where, and what of it (BPF).
-        full: keep tensor contents.
-        duration_s: end after this time; None: when the command ends, or at Ctrl-C.
-        command: program and arguments to run, () for none.
-        ring: (bytes of a file, files kept), or None for one file.
-        buffer_mib: of the kernel.
-        argv: rpcwire's own command line, for the comments.
-    """
-
-    path: Path
-    interfaces: tuple[str, ...]
-    filter: str
-    full: bool = False
-    duration_s: float | None = None
-    command: tuple[str, ...] = ()
-    ring: tuple[int, int] | None = None
-    buffer_mib: int = BUFFER_MIB
-    argv: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Recorded:
-    """How a recording went.
-
-    Attributes:
-        files: what was written.
-        status: exit status of the command, None without one.
-        error: why the record is not complete, "" when it is.
-        notes: what the user should know.
-        received, lost: packets that the kernel saw, and those that it had no room for; None
-            when nobody counted.
-        missing: stream bytes proved to have been sent, but not captured.
-        packets: captured. spilled: bytes that had to wait on disk.
-    """
-
-    files: list[Path] = field(default_factory=list)
-    status: int | None = None
-    error: str = ""
-    notes: list[str] = field(default_factory=list)
-    received: int | None = None
-    lost: int | None = None
-    missing: int = 0
-    packets: int = 0
-    spilled: int = 0
-
-
-class _Signals:
-    """Counts Ctrl-C and its like, and passes SIGTERM on to the command."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.child: subprocess.Popen[bytes] | None = None
-        self._old: list[tuple[int, Any]] = []
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._old.append((number, signal.signal(number, self._take)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._old:
-            signal.signal(number, handler)
-
-    def _take(self, number: int, _frame: FrameType | None) -> None:
-        self.count += 1
-        if number != signal.SIGINT and self.child is not None and self.child.poll() is None:
-            self.child.send_signal(number)  # a terminal sends SIGINT to both
-
-
-class _Pump:
-    """Reads the capturer's output as soon as it comes."""
-
-    def __init__(self, capture: Capture, spool: Spool) -> None:
-        self._capture = capture
-        self.spool = spool
-        self.last_s = time.monotonic()
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        fd = self._capture.stream.fileno()
-        widen_pipe(fd)
-        try:
-            while data := os.read(fd, _READ_BYTES):
-                self.last_s = time.monotonic()
-                self.spool.put(data)
-        except OSError:
-            pass
-        finally:
-            self.spool.close()
-
-    def end(self) -> None:
-        """The capturer has ended: let go of what is left."""
-        self.spool.abandon()
-        self._thread.join()
-        self._capture.close()
 
 
 class Recorder:
@@ -177,7 +69,7 @@ class Recorder:
         plan = self._plan
         # The reader must get its turn often, whatever the decoder does.
         sys.setswitchinterval(_SWITCH_S)
-        with _Signals() as signals:
+        with Signals() as signals:
             sink = self._open()
             try:
                 job = Job(plan.interfaces, plan.filter, plan.buffer_mib)
@@ -193,7 +85,7 @@ class Recorder:
                 capturer=capture.capturer.name,
                 command=plan.command,
             )
-            pump = _Pump(capture, Spool(plan.path.absolute().parent))
+            pump = Pump(capture, Spool(plan.path.absolute().parent))
             try:
                 self._record(capture, pump, about, sink, signals)
             finally:
@@ -223,7 +115,7 @@ class Recorder:
     # -- the run ---------------------------------------------------------------------------------
 
     def _record(
-        self, capture: Capture, pump: _Pump, about: About, sink: BlockFile, signals: _Signals
+        self, capture: Capture, pump: Pump, about: About, sink: BlockFile, signals: Signals
     ) -> None:
         plan = self._plan
         self._target = CaptureFile(
@@ -241,7 +133,7 @@ class Recorder:
         self._result.spilled = pump.spool.spilled
         self._finish(capture)
 
-    def _spawn(self, capture: Capture, signals: _Signals) -> subprocess.Popen[bytes] | None:
+    def _spawn(self, capture: Capture, signals: Signals) -> subprocess.Popen[bytes] | None:
         command = self._plan.command
         if not command or signals.count:
             return None
@@ -256,9 +148,9 @@ class Recorder:
     def _drive(
         self,
         capture: Capture,
-        pump: _Pump,
+        pump: Pump,
         child: subprocess.Popen[bytes] | None,
-        signals: _Signals,
+        signals: Signals,
     ) -> None:
         """Write what comes until the run is over, the capturer has drained and all is written."""
         assert self._target is not None
@@ -300,7 +192,7 @@ class Recorder:
             self._result.status = _status(child.wait())
 
     def _is_over(
-        self, child: subprocess.Popen[bytes] | None, began: float, signals: _Signals
+        self, child: subprocess.Popen[bytes] | None, began: float, signals: Signals
     ) -> bool:
         duration = self._plan.duration_s
         if duration is not None and time.monotonic() - began >= duration and child is None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rpcwire.capture.source import STDIN
+from rpcwire.capture.writer import Sink
 from rpcwire.errors import CaptureError, UsageError
 from rpcwire.record.capturefile import CaptureFile
+from rpcwire.record.compress import compressor
 
 _READ_BYTES = 4 << 20
 
@@ -29,7 +31,7 @@ def slim(
     Args:
         source: the capture, "-" for standard input.
         target: the file to write, "-" for standard output. It appears under its name when it is
-            complete.
+            complete. Where the name ends in .gz or .zst it is compressed.
         anonymize: replace addresses.
         progress: called with bytes read and bytes of the file (0: not known).
 
@@ -51,7 +53,7 @@ def slim(
                 done = _slim_file(sys.stdout.buffer, source, anonymize)
                 _copy(stream, done, progress, total)
                 return done
-            with open(partial, "wb") as out:
+            with open(partial, "wb") as file, compressor(str(target), file) as out:
                 done = _slim_file(out, source, anonymize)
                 _copy(stream, done, progress, total)
         os.replace(partial, target)
@@ -67,7 +69,7 @@ def _same(source: str | Path, target: str | Path) -> bool:
     return Path(target).exists() and Path(source).exists() and os.path.samefile(source, target)
 
 
-def _slim_file(out: BinaryIO, source: str | Path, anonymize: bool) -> CaptureFile:
+def _slim_file(out: Sink, source: str | Path, anonymize: bool) -> CaptureFile:
     name = "standard input" if source == STDIN else str(source)
     return CaptureFile(out, name=name, anonymize=anonymize)
 

@@ -19,10 +19,12 @@ import pytest
 
 from rpcwire.errors import CaptureError, UsageError
 from rpcwire.record import capturers, files
+from rpcwire.record.capture import really_lost
 from rpcwire.record.capturefile import Counters
-from rpcwire.record.capturers import Capturer, CapturerError, Job, really_lost
+from rpcwire.record.capturers import Capturer, CapturerError, Job
 from rpcwire.record.interfaces import LOOPBACK, capture_filter, interfaces_to, rpc_endpoints
-from rpcwire.record.recorder import Plan, Recorder
+from rpcwire.record.plan import Plan
+from rpcwire.record.recorder import Recorder
 from rpcwire.record.spool import Spool
 
 from .books import PARTS, books

@@ -221,3 +221,23 @@ def test_damaged_captures_give_a_capture_or_our_own_error(seed: int) -> None:
     except CaptureError:
         return
     books(out)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_name_that_promises_compression_keeps_it(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".zst":
+        pytest.importorskip("zstandard")
+    plain, small = tmp_path / "a.pcapng", tmp_path / f"a.pcapng{suffix}"
+    source = CAPTURES / NAMES[0]
+    slim(source, plain)
+    slim(source, small)
+    assert small.stat().st_size < plain.stat().st_size / 2
+    assert small.read_bytes()[:2] != plain.read_bytes()[:2]
+    a, b = books(plain), books(small)
+    assert all(a[part] == b[part] for part in PARTS)
+
+
+def test_a_name_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"only \.gz and \.zst"):
+        slim(CAPTURES / NAMES[0], tmp_path / "a.pcapng.xz")
+    assert not list(tmp_path.iterdir())
