@@ -177,10 +177,14 @@ def _bytes(analysis: Analysis, token: PerToken) -> str:
 def _when(analysis: Analysis) -> str:
     """How long it took, or which part of the capture is meant."""
     capture = analysis.capture
-    if not capture.narrowed:
+    since = until = ""
+    if capture.since_s is not None and capture.since_s > 0:
+        since = f"{capture.since_s:.3f} s"
+    if capture.until_s is not None and capture.until_s < capture.duration_s:
+        until = f"{capture.until_s:.3f} s"
+    if not since and not until:
         return f"in {seconds_text(capture.duration_s)}"
-    since = "the start" if capture.since_s is None else f"{capture.since_s:.3f} s"
-    until = "the end" if capture.until_s is None else f"{capture.until_s:.3f} s"
+    since, until = since or "the start", until or "the end"
     return f"from {since} to {until}"
 
 
@@ -211,11 +215,14 @@ def _nothing(analysis: Analysis) -> list[str]:
     if not capture.packets:
         return ["The capture holds no packets."]
     if capture.narrowed and not capture.other_connections:
-        return [
-            f"No ggml RPC frame began in the window, {_when(analysis)}; what was read of the "
-            f"capture lasts {seconds_text(capture.duration_s)}. 'rpcwire analyze' without --since "
-            "and --until shows when its requests ran."
-        ]
+        if (capture.until_s or 0) < 0:
+            found = "The window ends before the capture begins."
+        elif (capture.since_s or 0) > capture.duration_s:
+            length = seconds_text(capture.duration_s)
+            found = f"The window begins {capture.since_s:.3f} s into a capture of {length}."
+        else:
+            found = f"No ggml RPC frame began in the window {_when(analysis)}."
+        return [f"{found} 'rpcwire analyze' without --since and --until shows when requests ran."]
     found = (
         f"No ggml RPC was found in {plural(capture.packets, 'packet')} "
         f"({bytes_text(capture.wire_bytes)}, {seconds_text(capture.duration_s)})."

@@ -91,9 +91,13 @@ def test_how_the_version_is_known() -> None:
 
 
 def test_an_empty_window() -> None:
-    a = rpcwire.analyze(capture("v7.0-llama-server"), since=100)
-    text = " ".join(analysis_text(a, PLAIN).split())
-    assert "No ggml RPC frame began in the window, from 100.000 s to the end" in text
+    found = {}
+    for since, until in ((100, 200), (-9, -2), (0.9, 0.9)):
+        a = rpcwire.analyze(capture("v7.0-llama-server"), since=since, until=until)
+        found[since] = " ".join(analysis_text(a, PLAIN).split())
+    assert found[0.9].startswith("The window begins 100.000 s into a capture of ")
+    assert found[-9].startswith("The window ends before the capture begins. ")
+    assert found[0.9].startswith("No ggml RPC frame began in the window from 0.900 s to 0.900 s.")
 
 
 def test_a_window_is_named() -> None:
