@@ -1,9 +1,11 @@
 """Segments to streams: offsets, holes, round-trip estimates."""
 
-from rpcwire.tcp.assembler import Assembler, Delivery
-from rpcwire.tcp.connection import Connection, Endpoint
+from rpcwire.tcp.assembler import Assembler
+from rpcwire.tcp.connection import Connection
+from rpcwire.tcp.delivery import Delivery
 from rpcwire.tcp.half import Half
 from rpcwire.tcp.limits import Limits
+from rpcwire.tcp.packet import Endpoint
 from rpcwire.tcp.rtt import Rtt
 from rpcwire.tcp.span import Span
 

@@ -1,8 +1,9 @@
 """The fast path: a run of segments in which nothing surprising happens, without a Python loop.
 
-In such a run every segment continues its stream or lies below where it stands, every
-acknowledgement covers only what was captured, and no flag but ACK and PSH is set. The result is
-exactly what the slow path makes of the same segments.
+In such a run no flag but ACK and PSH is set, and every segment with payload begins where its
+stream ends or beyond, or lies below all holes. Holes may be open before and open on the way
+(see holes.py); what fills one ends the run. The result is exactly what the slow path makes of the
+same segments.
 """
 
 from __future__ import annotations
@@ -10,78 +11,80 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rpcwire.capture.segments import ACK, FIN, RST, SYN
+from rpcwire.tcp.arrivals import Arrivals, Proofs
 from rpcwire.tcp.connection import Connection
 from rpcwire.tcp.half import UNACKED, Half
+from rpcwire.tcp.holes import Timeline
 from rpcwire.tcp.limits import Limits
+from rpcwire.tcp.ordinary import Run, ordinary
 from rpcwire.tcp.rows import Rows
 from rpcwire.tcp.span import Span
+from rpcwire.tcp.trail import Trail
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> int:
-    """Take segments from `i` on, at most up to `j`, while they are ordinary; gives how many.
+def advance(conn: Connection, rows: Rows, i: int, j: int, limits: Limits) -> tuple[int, int]:
+    """Take segments from `i` on, at most up to `j`, while they are ordinary.
 
-    `conn.clean` must hold; the payload of the range must stay below 1 GiB.
+    `conn.ready` must hold; the payload of the range must stay below 1 GiB.
+
+    Returns:
+        How many were taken, and how many after them had better be taken one by one.
     """
-    side = rows.end[i:j] ^ conn.flip if conn.flip else rows.end[i:j]
-    one = side.astype(np.bool_)
-    length = rows.length[i:j]
-    place = [np.uint32((half.base + half.next) & 0xFFFFFFFF) for half in conn.sides]  # type: ignore[operator]
-    own = np.where(one, place[1], place[0])
-    other = np.where(one, place[0], place[1])
-    start = (rows.seq[i:j] - own).view(np.int32).astype(np.int64)
-    ack = (rows.ack[i:j] - other).view(np.int32).astype(np.int64)
-    end = start + length
-    before = [_before(end, ~one), _before(end, one)]
-    at = np.where(one, before[1], before[0])
-    fresh = start == at
-    below = (at - end).view(np.uint64) <= limits.near
-    # A segment below the stream must also begin within reach, as on the slow path.
-    below &= at - start <= limits.near
-    back = np.where(one, before[0], before[1]) - ack
-    ok = (fresh | below) & (back >= 0) & (rows.flags[i:j] & (SYN | FIN | RST | ACK) == ACK)
-    n = len(ok) if ok.all() else int(ok.argmin())
-    if not n:
-        return 0
-    cut = slice(i, i + n)
-    loaded = length[:n] > 0
-    fresh = fresh[:n]
-    times = rows.time_ns[cut]
-    for s, half in enumerate(conn.sides):
-        mine = one[:n] if s else ~one[:n]
-        sent = np.flatnonzero(mine & loaded)
-        half.packets += int(np.count_nonzero(mine))
-        base = half.next
-        new = sent
-        if len(sent):
-            half.segments += len(sent)
-            half.payload_bytes += int(length[sent].sum())
-            isnew = fresh[sent]
-            if not isnew.all():
-                new = sent[isnew]
-                half.repeats += len(sent) - len(new)
-                half.repeated += int(length[sent[~isnew]].sum())
+    run = ordinary(conn, rows, i, j, limits)
+    if run.taken:
+        for side in (0, 1):
+            _take(conn.sides[side], side, run, limits)
+        conn.packets += run.taken
+        conn.last_ns = int(rows.time_ns[i + run.taken - 1])
+        conn.last_order = int(rows.order[i + run.taken - 1])
+    return run.taken, run.slow
+
+
+def _take(half: Half, side: int, run: Run, limits: Limits) -> None:
+    """Bring one direction up to date."""
+    rows, i, top, n = run.rows, run.first, run.tops[side], run.taken
+    mine = run.one[:n] if side else ~run.one[:n]
+    new = _count(half, run, mine)
+    ends = half.next + run.end[new]
+    acks = np.flatnonzero(~mine)
+    acks, offsets, earlier = _advancing(half, acks, half.next + run.ack[acks])
+    if half.top == half.next and not (top.holes and top.raised[:n].any()):
         if len(new):
-            _span(half, rows, new + i, base + end[new])
-        acks = np.flatnonzero(~mine)
-        if len(acks) or len(new):
-            _round_trips(half, times[new], base + end[new], times[acks], base + ack[acks])
-    conn.packets += n
-    conn.last_ns = int(times[-1])
-    conn.last_order = int(rows.order[i + n - 1])
-    return n
+            _span(half, rows, new + i, ends)
+    else:
+        raised = np.flatnonzero(top.raised[:n])
+        reached = half.next + top.after[:n]
+        timeline = Timeline(half, limits, Arrivals(
+            rows=rows, first=i, packets=run.packets, top=reached,
+            index=new, starts=half.next + run.start[new], ends=ends,
+            proofs=_proofs(half.proofs, run, raised, reached[raised]),
+            acks=_proofs(half.acks, run, acks, offsets),
+        ))  # fmt: skip
+        timeline.run()
+        sampled = timeline.sampled
+        new, ends = new[sampled], ends[sampled]
+    if len(acks) or len(new):
+        _round_trips(half, (new, ends), (acks, offsets, earlier), rows.time_ns[i : i + n])
 
 
-def _before(end: Ints, mine: Mask) -> Ints:
-    """Where a stream stands before each segment, relative to where it stood at first."""
-    after = np.maximum.accumulate(np.maximum(np.where(mine, end, 0), 0))
-    result = np.empty_like(after)
-    result[0] = 0
-    result[1:] = after[:-1]
-    return result
+def _count(half: Half, run: Run, mine: Mask) -> Ints:
+    """Count the packets of a direction; gives the index of its new payload."""
+    sent = np.flatnonzero(mine & run.loaded[: run.taken])
+    half.packets += int(np.count_nonzero(mine))
+    if not len(sent):
+        return sent
+    length = run.rows.length[sent + run.first]
+    half.segments += len(sent)
+    half.payload_bytes += int(length.sum())
+    fresh = run.fresh[sent]
+    if fresh.all():
+        return sent
+    half.repeats += int(np.count_nonzero(~fresh))
+    half.repeated += int(length[~fresh].sum())
+    return sent[fresh]
 
 
 def _span(half: Half, rows: Rows, index: Ints, ends: Ints) -> None:
@@ -91,33 +94,68 @@ def _span(half: Half, rows: Rows, index: Ints, ends: Ints) -> None:
         Span(
             half.next, int(ends[-1]), ends, rows.source[index], have,
             np.zeros(len(index), np.bool_), rows.time_ns[index], rows.number[index],
-            rows.file[index], rows.data, rows.order[index],
+            rows.file[index], rows.data, np.maximum(rows.order[index], half.out.known),
         )
     )  # fmt: skip
+    half.top = half.next
 
 
-def _round_trips(half: Half, sent: Ints, ends: Ints, heard: Ints, offsets: Ints) -> None:
+def _advancing(half: Half, acks: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
+    """The acknowledgements that go beyond all before: their index, offset, and what was before."""
+    reached = np.maximum.accumulate(np.concatenate([[half.acked], offsets]))
+    moved = np.flatnonzero(reached[1:] > reached[:-1])
+    half.acked = int(reached[-1])
+    return acks[moved], reached[1:][moved], reached[:-1][moved]
+
+
+def _proofs(trail: Trail, run: Run, index: Ints, offset: Ints) -> Proofs:
+    """Earlier proofs and those of the run.
+
+    Args:
+        trail: the earlier ones.
+        run: the segments.
+        index: int64[k], those that prove something.
+        offset: int64[k], what each proves.
+    """
+    rows, at = run.rows, index + run.first
+    earlier = trail.table()
+    fresh = np.stack(
+        [offset, index + run.packets + 1, rows.time_ns[at], rows.number[at], rows.file[at]], 1
+    )
+    return Proofs(
+        np.concatenate([np.full(len(earlier), -1), index]), np.concatenate([earlier, fresh])
+    )
+
+
+def _round_trips(
+    half: Half, sent: tuple[Ints, Ints], acks: tuple[Ints, Ints, Ints], times: Ints
+) -> None:
     """Pair acknowledgements that advance with the last segment each covers.
 
     Args:
         half: the direction that is acknowledged.
-        sent: int64[n], capture times of its segments.
-        ends: int64[n], their end offsets.
-        heard: int64[m], capture times of the acknowledgements.
-        offsets: int64[m], what they acknowledge.
+        sent: int64[n], index and end offset of its segments.
+        acks: int64[m], index of the acknowledgements, what they acknowledge, and what was
+            acknowledged before.
+        times: of the segments that the indices are of.
     """
-    reached = np.maximum.accumulate(np.concatenate([[half.acked], offsets]))
-    earlier, reached = reached[:-1], reached[1:]
-    moved = np.flatnonzero(reached > earlier)
-    if len(half.sent_ends):
+    index, ends = sent
+    at, reached, earlier = acks
+    waiting = len(half.sent_ends)
+    if not len(at):
+        half.sent_ends += ends.tolist()
+        half.sent_times += times[index].tolist()
+        del half.sent_ends[:-UNACKED], half.sent_times[:-UNACKED]
+        return
+    clock = times[index]
+    if waiting:
         ends = np.concatenate([np.array(half.sent_ends, np.int64), ends])
-        sent = np.concatenate([np.array(half.sent_times, np.int64), sent])
-    if len(moved) and len(ends):
-        which = np.searchsorted(ends, reached[moved], "right") - 1
-        good = (which >= 0) & (ends[which] > earlier[moved])
-        half.rtt.extend(heard[moved[good]] - sent[which[good]])
-    if len(reached):
-        half.acked = int(reached[-1])
+        clock = np.concatenate([np.array(half.sent_times, np.int64), clock])
+    if len(ends):
+        which = np.searchsorted(ends, reached, "right") - 1
+        good = which >= np.maximum(waiting + np.searchsorted(index, at) - UNACKED, 0)
+        good &= ends[which] > earlier
+        half.rtt.extend(times[at[good]] - clock[which[good]])
     left = max(int(np.searchsorted(ends, half.acked, "right")), len(ends) - UNACKED)
     half.sent_ends = ends[left:].tolist()
-    half.sent_times = sent[left:].tolist()
+    half.sent_times = clock[left:].tolist()

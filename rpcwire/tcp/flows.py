@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpcwire.capture.segments import SegmentBatch
-from rpcwire.tcp.connection import Connection, Endpoint
+from rpcwire.tcp.connection import Connection
+from rpcwire.tcp.packet import Endpoint
 from rpcwire.tcp.sightings import Hold, Trial
 
 Words = NDArray[np.uint64]

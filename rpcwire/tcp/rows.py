@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpcwire.capture.segments import SegmentBatch
-from rpcwire.tcp.half import Packet
+from rpcwire.tcp.packet import Packet
 
 
 @dataclass(slots=True)
