@@ -141,18 +141,20 @@ def command(  # noqa: PLR0917 - one an option
         result = Recorder(plan, say=live.say, beat=live.show, on=on).run()
     for path in result.files[-1:]:
         summary(path)
-    for line in _losses(result):
+    for line in _losses(result, ", ".join(where), plan.filter):
         click.echo(f"rpcwire: {line}", err=True)
     if result.status:
         return result.status
     return 2 if result.error else 0
 
 
-def _losses(result: Any) -> list[str]:
+def _losses(result: Any, where: str, filter: str) -> list[str]:
     """What was lost, in words."""
     from rpcwire.output.units import bytes_text, count_text
 
     lines = []
+    if not result.packets and not result.error:
+        lines.append(f"no packet ({filter}) passed {where}; -i any captures on all interfaces")
     if result.lost:
         lines.append(
             f"{count_text(result.lost)} packets were dropped for want of room in the capture "

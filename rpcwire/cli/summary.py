@@ -21,5 +21,7 @@ def summary(path: Path) -> None:
         text = analysis_text(result, Style(has_colour(sys.stderr)))
     except RpcwireError as error:
         text = f"rpcwire: {error}"
+    except KeyboardInterrupt:
+        text = f"rpcwire: interrupted; 'rpcwire analyze {path}' shows the accounts"
     click.echo(text, err=True)
     click.echo(f"recorded: {path}", err=True)

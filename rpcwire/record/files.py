@@ -13,7 +13,8 @@ _BUFFER = 256 << 10
 class BlockFile:
     """A file that is written in pieces which end with whole blocks.
 
-    When the disk is full the piece that did not fit is taken back.
+    When the disk is full the piece that did not fit is taken back. What a file of that name held
+    before goes with the first block, not before.
 
     Raises:
         OSError: it cannot be created.
@@ -21,7 +22,9 @@ class BlockFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        existed = path.exists()
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._new = not existed
         _give_to_caller(self._fd)
         self._buffer = bytearray()
         self._size = 0
@@ -49,6 +52,8 @@ class BlockFile:
         size = len(left)
         self._buffer.clear()
         try:
+            if not self._size:
+                os.truncate(self._fd, 0)
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
@@ -57,6 +62,12 @@ class BlockFile:
                 os.ftruncate(self._fd, self._size)
             raise
         self._size += size
+
+    def discard(self) -> None:
+        """Close; nothing was written: leave everything as it was before."""
+        os.close(self._fd)
+        if self._new:
+            self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Write what waits and close.

@@ -6,6 +6,7 @@ ends the record, never the command that is being recorded.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -67,6 +68,8 @@ class Recorder:
             UsageError: there is no such command.
         """
         plan = self._plan
+        if plan.command and shutil.which(plan.command[0]) is None:
+            raise UsageError(f"cannot run {plan.command[0]}: no such program")
         # The reader must get its turn often, whatever the decoder does.
         sys.setswitchinterval(_SWITCH_S)
         with Signals() as signals:
@@ -104,8 +107,7 @@ class Recorder:
 
     def _discard(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._file.path.unlink(missing_ok=True)
+            self._file.discard()
 
     def _rotate(self) -> BlockFile:
         assert self._ring is not None

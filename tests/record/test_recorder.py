@@ -127,6 +127,21 @@ def test_no_such_command_leaves_no_file(tmp_path: Path, fake: list[str]) -> None
     assert not (tmp_path / "run.pcapng").exists()
 
 
+@pytest.mark.parametrize("mode", ["denied", "gone"])
+def test_an_earlier_recording_stays_until_there_is_another(
+    tmp_path: Path, fake: list[str], mode: str
+) -> None:
+    fake[0] = mode
+    job = plan(tmp_path)
+    job.path.write_bytes(b"precious")
+    with pytest.raises(CapturerError):
+        Recorder(job).run()
+    assert job.path.read_bytes() == b"precious"
+    fake[0] = "works"
+    Recorder(plan(tmp_path, duration_s=0.2)).run()
+    assert books(job.path)["streams"]
+
+
 @pytest.mark.parametrize("delay", [0.05, 0.3, 0.6, 1.0])
 def test_ctrl_c_at_any_moment_leaves_a_readable_file_or_none(
     tmp_path: Path, fake: list[str], delay: float
