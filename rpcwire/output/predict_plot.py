@@ -13,6 +13,7 @@ RATES = ((100.0, "100 Mbit/s"), (1000.0, "1 Gbit/s"), (10000.0, "10 Gbit/s"))
 RTT_MS = (0.03, 300.0)
 POINTS = 90
 WIDTH, HEIGHT = 760, 460
+_CLOSE = 13  #: pixels between the beginnings of two names on the same side
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 130, 34, 52
 
 
@@ -84,10 +85,24 @@ def draw(chart: Chart) -> Figure:
         figure.line(right + 10, y, right + 30, y, colour, 2)
         figure.text(right + 36, y + 4, name)
     for name, ms, value in chart.points:
-        x, y = _x(ms), _y(value, chart.top)
-        figure.circle(x, y, tip=f"{name}: {value:.3g} {chart.y_label}")
-        figure.text(x + 4, y - 6, name, size=10, turn=-35)
+        tip = f"{name}: {value:.3g} {chart.y_label}"
+        figure.circle(_x(ms), _y(value, chart.top), tip=tip)
+    for name, x, y, turn in _labels(chart):
+        figure.text(x, y, name, size=10, turn=turn)
     return figure
+
+
+def _labels(chart: Chart) -> list[tuple[str, float, float, int]]:
+    """Names of the links, where each goes and how it is turned: close ones on either side."""
+    found: list[tuple[str, float, float, int]] = []
+    taken = {-1: -math.inf, 1: -math.inf}  # x of the last name above and below
+    for name, ms, value in sorted(chart.points, key=lambda point: point[1]):
+        x, y = _x(ms), _y(value, chart.top)
+        side = min(taken, key=lambda one: (max(taken[one] + _CLOSE - x - 4, 0), one))
+        start = max(x + 4, taken[side] + _CLOSE)
+        taken[side] = start
+        found.append((name, start, y - 6 if side < 0 else y + 14, 35 * side))
+    return found
 
 
 def _description(chart: Chart) -> str:

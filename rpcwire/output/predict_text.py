@@ -20,6 +20,7 @@ _WORDS = {
 }
 
 
+_VERDICTS = {"enough": "is enough", "limits": "limits you", "not enough": "is not enough"}
 #: Part of a token's bytes from which a role is worth a sentence, and that sentence.
 WORTH = 0.2
 _ADVICE = {
@@ -57,15 +58,16 @@ def recorded_text(recorded: Recorded, results: Sequence[LinkResult]) -> str:
 
 
 def _replayed(recorded: Recorded, result: LinkResult) -> str:
+    title, net = result.link.title, result.network_ms
     if result.total_ms is None or result.tokens_per_s is None:
         return (
-            f"{result.link.title}: the network would take {result.network_ms:.3g} ms a token; how "
-            "long the machines take cannot be told from this capture."
+            f"Unknown whether {title} is enough: the network would take {_figure(net)} ms a token; "
+            "how long the machines take cannot be told from this capture."
         )
-    was = "" if recorded.token.ms is None else f", recorded: {recorded.token.ms:.3g} ms"
+    was = "" if recorded.token.ms is None else f", recorded: {_figure(recorded.token.ms)} ms"
     return (
-        f"{result.link.title}: {result.network_ms:.2g} of {result.total_ms:.3g} ms per token "
-        f"would be the network ({_speed(result.tokens_per_s[1])} tokens/s{was}). "
+        f"{title} {_VERDICTS[result.verdict]}: {_short(net)} of {_figure(result.total_ms)} ms per "
+        f"token would be the network ({_figure(result.tokens_per_s[1])} tokens/s{was}). "
         f"The most of it is {_WORDS.get(result.limited_by, result.limited_by)}."
     )
 
@@ -116,7 +118,7 @@ def _advice(prediction: Prediction) -> Iterator[str]:
     for role, told in _ADVICE.items():
         size = roles.get(role, 0) / tokens
         if size and size * tokens >= WORTH * whole:
-            yield _wrap(told.format(_bytes(size), f"{size / rate:.2g} ms", result.link.title))
+            yield _wrap(told.format(_bytes(size), f"{_short(size / rate)} ms", result.link.title))
 
 
 def _token(prediction: Prediction) -> Sequence[Exchange]:
@@ -127,22 +129,21 @@ def _token(prediction: Prediction) -> Sequence[Exchange]:
 def sentence(prediction: Prediction, result: LinkResult) -> str:
     """The verdict on one link in words."""
     title = result.link.title
-    net = f"{result.network_ms:.3g} ms"
+    net = f"{_figure(result.network_ms)} ms"
     if result.network_ms == 0:
         return f"{title} is enough: no worker takes part, so nothing crosses the network."
     if result.total_ms is None or result.tokens_per_s is None:
         text = (
             f"Unknown whether {title} is enough: the network takes {net} a token, so at most "
-            f"{_speed(result.ceiling)} tokens/s, most of it {_WORDS[result.limited_by]}. "
+            f"{_figure(result.ceiling)} tokens/s, most of it {_WORDS[result.limited_by]}. "
             "How much of a token that is depends on the machines: name them with --gpu or "
             "--membw, or give --baseline."
         )
     else:
-        word = {"enough": "is enough", "limits": "limits you", "not enough": "is not enough"}
         text = (
-            f"{title} {word[result.verdict]}: {result.network_ms:.2g} of "
-            f"{result.total_ms:.3g} ms per token are the network "
-            f"({_speed(result.tokens_per_s[1])} tokens/s)."
+            f"{title} {_VERDICTS[result.verdict]}: {_short(result.network_ms)} of "
+            f"{_figure(result.total_ms)} ms per token are the network "
+            f"({_figure(result.tokens_per_s[1])} tokens/s)."
         )
         text += _faster(prediction, result)
         alone = result.verdict == "enough" or result.limited_by in ("latency", "bandwidth")
@@ -211,19 +212,23 @@ def _link_table(results: Sequence[LinkResult]) -> Iterator[str]:
     yield f"{'':<15}{'/token':>8}  {'':<18}{'ms/tok':>7}  {'cold/cached':<12}".rstrip()
     for result in results:
         if result.tokens_per_s is not None:
-            speeds = "-".join(_speed(value) for value in result.tokens_per_s)
+            speeds = "-".join(_figure(value) for value in result.tokens_per_s)
         else:
-            speeds = _speed(result.ceiling)
+            speeds = _figure(result.ceiling)
         load = f"{_seconds(result.cold_s)}/{_seconds(result.cached_s)}"
         line = (
-            f"{result.link.name[:15]:<15}{result.network_ms:>8.3g}  {speeds:<18}"
-            f"{result.prefill_ms:>7.2g}  {load:<12}{result.limited_by}"
+            f"{result.link.name[:15]:<15}{_figure(result.network_ms):>8}  {speeds:<18}"
+            f"{_short(result.prefill_ms):>7}  {load:<12}{result.limited_by}"
         )
         yield line[:WIDTH].rstrip()
 
 
-def _speed(value: float) -> str:
+def _figure(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _seconds(value: float | None) -> str:

@@ -97,6 +97,11 @@ def test_without_machines_or_workers() -> None:
     assert "nothing crosses" in nothing.stdout
 
 
+def test_figures_are_written_out() -> None:
+    slow = run(*SPLIT, "--prompt", "9", "--rtt", "5s", "--bandwidth", "1kbit", "--baseline", "9")
+    assert "e+" not in slow.stdout
+
+
 def test_warnings_go_to_standard_error() -> None:
     result = run("--json", "-m", MODEL, "--rpc", "a,b", "-ts", "1", "--link", "1gbe")
     assert result.stderr.startswith("rpcwire: -ts 1 names 1 of 2 devices")

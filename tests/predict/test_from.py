@@ -69,6 +69,12 @@ def test_the_workers_of_the_recording_serve_another_split() -> None:
     assert found["placement"][0]["layers"] < found["model"]["layers"]
 
 
+def test_a_replay_begins_with_its_verdict() -> None:
+    words = run("--from", str(GIGABIT), "--link", "wan").stdout
+    assert words.startswith("WAN, same region is not enough: ")
+    assert max(map(len, words.splitlines())) <= 80
+
+
 def test_what_a_replay_cannot_use_is_refused() -> None:
     for words in (["--gpu", "RPC0=rtx-3090"], ["--depth", "9"], ["--acceptance", "0.5"]):
         assert run("--from", str(LOOPBACK), *words).exit_code == 2
