@@ -139,8 +139,7 @@ def command(  # noqa: PLR0917 - one an option
             live.say(f"{name} captures on {where} ({plan.filter}){how}")
 
         result = Recorder(plan, say=live.say, beat=live.show, on=on).run()
-    for path in result.files[-1:]:
-        summary(path)
+    summary(*result.files)
     for line in _losses(result, ", ".join(where), plan.filter):
         click.echo(f"rpcwire: {line}", err=True)
     if result.status:

@@ -59,7 +59,8 @@ def relay(
         UsageError: see Relay. RelayError: see Relay.
         CaptureError: the file cannot be written.
     """
-    scribe = _Scribe(path, argv, f"relay to {target}", full, beat) if path else None
+    name = f"relay to {target}"
+    scribe = _Scribe(path, argv, name, full=full, beat=beat, say=say) if path else None
     try:
         loop = Relay(
             listen,
@@ -87,7 +88,14 @@ class _Scribe:
     """The writer's process."""
 
     def __init__(
-        self, path: Path, argv: Sequence[str], interface: str, full: bool, beat: Beat
+        self,
+        path: Path,
+        argv: Sequence[str],
+        interface: str,
+        *,
+        full: bool,
+        beat: Beat,
+        say: Callable[[str], None],
     ) -> None:
         try:
             with open(path, "ab"):  # so that an impossible path is known at once
@@ -112,7 +120,7 @@ class _Scribe:
         self.input = self._process.stdin.fileno()
         widen_pipe(self.input)
         self._error = ""
-        self._beat = beat
+        self._beat, self._say = beat, say
         self._reader = Thread(target=self._listen, daemon=True)
         self._reader.start()
 
@@ -121,7 +129,8 @@ class _Scribe:
         for line in self._process.stdout:
             figures = json.loads(line)
             if "error" in figures:
-                self._error = figures["error"]
+                self._error = f"{figures['error']}; the record ends there"
+                self._say(f"{self._error}, the relay goes on")
             else:
                 self._beat(figures)
 

