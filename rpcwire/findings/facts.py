@@ -116,6 +116,18 @@ class Facts:
             found.append(max(0.0, worker.rtt_ms - typical) + early)
         return max(found, default=None)
 
+    @property
+    def nearer_worker(self) -> bool:
+        """Whether the link lies between the capture point and the client."""
+        ways = [
+            (c.rtt_ns(c.rpc.client_side), c.rtt_ns(1 - c.rpc.client_side))
+            for c in self.connections
+            if c.rpc.client_side >= 0
+        ]
+        to_worker = min((ns for way, _ in ways for ns in way), default=0)
+        to_client = min((ns for _, way in ways for ns in way), default=0)
+        return to_client > to_worker
+
     @cached_property
     def prompt_tokens(self) -> int:
         """Prompt rows computed."""

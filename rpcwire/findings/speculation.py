@@ -277,13 +277,16 @@ def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
 
 
 def _link_that_would_do(facts: Facts, rates: Rates) -> list[str]:
-    cell = facts.generation
-    trips = cell.trips / facts.rounds
+    none = ["no shorter round-trip time alone would make it pay at this acceptance"]
+    if rates.per_round <= 1 + _MARGIN:
+        return none  # a round returns what a plain token does
+    plain = facts.tallies.sum(phases=("decode",))
+    trips = (facts.generation.trips - plain.trips) / facts.rounds
     plain_trips = 1.0
     a = rates.per_round * (rates.plain_ms - facts.link.rtt_ms * plain_trips)
     b = rates.round_ms - facts.link.rtt_ms * trips
     slope = trips - rates.per_round * plain_trips
     if slope <= 0 or a <= b:
-        return ["no shorter round-trip time alone would make it pay at this acceptance"]
+        return none
     most = (a - b) / slope
     return [f"with a round-trip time below {most:.2g} ms it would pay at this acceptance"]

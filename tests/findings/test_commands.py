@@ -113,7 +113,7 @@ def test_packets_of_several_files_are_named_with_their_file(capsys) -> None:
     jsonschema.validate(document, schema("diagnose"))
     evidence = [f["evidence"] for f in document["findings"]]
     assert all(len(e["files"]) == len(e["frames"]) for e in evidence)
-    assert {name for e in evidence for name in e["files"]} == set(document["files"])
+    assert {name for e in evidence for name in e["files"]} <= set(document["files"])
     assert all(0 < number < 1_000_000 for e in evidence for number in e["frames"])
     assert run(["diagnose", *files, "-v"]) == 0
     assert "of v7.0-qwen3moe" in capsys.readouterr().out.replace("\n  ", " ")

@@ -5,7 +5,8 @@ computes its own layers. A faster link or worker will not help much.
 
 Where all layers are on workers that share the client's host, both take the processor from one
 another: what the client seems to take is then the machine's load as much as its own work, and no
-more than a remark. Layers of its own are a placement, and a fault where the client takes far more
+more than a remark; likewise in a capture from the workers' side, where what the link delays looks
+like the client's. Layers of its own are a placement, and a fault where the client takes far more
 than all workers.
 """
 
@@ -49,7 +50,8 @@ def find(facts: Facts) -> Finding | None:
     if share < _SHARE:
         return None
     own = _own_layers(facts)
-    counts = client >= _TIMES * (workers or 0.0) if own else facts.recorded.recorded
+    seen = facts.recorded.recorded and not facts.nearer_worker
+    counts = client >= _TIMES * (workers or 0.0) if own else seen
     return facts.finding(
         ID,
         f"the client itself takes {client:.3g} of a token's {whole:.3g} ms"

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from rpcwire.findings.finding import Finding
 
 ID = "extra-crossings"
+#: Of the passes, from which on it is the placement and no single event (a shift of the context).
+_EACH = 0.1
 
 
 def find(facts: Facts) -> Finding | None:
     """The finding, if passes entered a device again."""
     places = facts.evidence.places
-    if not places.extra_entries or not places.passes:
+    if places.extra_entries < _EACH * places.passes or not places.passes:
         return None
     experts = places.extra_roles["expert_ids"] + places.extra_roles["expert_out"] > 0
     each = ratio(places.extra_entries, places.passes)
