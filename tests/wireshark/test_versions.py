@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("scapy")
 
-from rpcwire.frames import read_rows
+from rpcwire.frames import FrameReader
 from rpcwire.ggml.versions import DIALECTS
 from rpcwire.scapy import Layers, layers
 from tests.wireshark.shark import counted, messages, needs_tshark
@@ -63,7 +63,7 @@ QUICK = ("none-1", "none-4", "3.0.0", "7.0.0", "ik-344")
 def test_read_alike(version: str, lua: Path, tmp_path: Path) -> None:
     rpc = layers(version)
     path = conversation(rpc).write(tmp_path)
-    ours = [row for some in read_rows([str(path)]) for row in some]
+    ours = [row for some in FrameReader([str(path)]) for row in some]
     shown = messages(lua, path, "-2", "-Y", "ggml_rpc")
     assert counted(shown) == Counter((r.number, r.direction, r.command, r.bytes) for r in ours)
     if version not in TWO_READINGS:
