@@ -212,7 +212,7 @@ def _replay(
 
         click.echo(json.dumps(recorded_document(recorded, results), indent=1, allow_nan=False))
     else:
-        from rpcwire.output.predict_text import recorded_text
+        from rpcwire.output.replay_text import recorded_text
 
         click.echo(recorded_text(recorded, results), nl=False)
     return 0 if min_tps is None else _check(results, min_tps, options)

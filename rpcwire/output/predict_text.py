@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
+from rpcwire.output.predict_parts import (
+    LIMITS_WORDS,
+    VERDICTS,
+    assumption_lines,
+    count,
+    figure,
+    link_table,
+    short,
+    size_text,
+    wrap,
+)
 from rpcwire.predict.prediction import LinkResult, Prediction, usual_link
-from rpcwire.predict.recorded import Recorded
-from rpcwire.predict.scenario import Assumption
 from rpcwire.predict.wire import Exchange
 
-WIDTH = 80
 #: Links up to this number get a sentence each; more are grouped.
 SENTENCES = 3
-_WORDS = {
-    "latency": "round trips",
-    "bandwidth": "the link's bandwidth",
-    "memory bandwidth": "memory bandwidth",
-}
 
 
-_VERDICTS = {"enough": "is enough", "limits": "limits you", "not enough": "is not enough"}
 #: Part of a token's bytes from which a role is worth a sentence, and that sentence.
 WORTH = 0.2
 _ADVICE = {
@@ -36,57 +37,20 @@ _ADVICE = {
 def prediction_text(prediction: Prediction) -> str:
     """The whole report, at most 80 columns wide; warnings are the caller's."""
     parts = list(_verdicts(prediction))
-    parts.append("\n".join(_link_table(prediction.links)))
+    parts.append("\n".join(link_table(prediction.links)))
     parts.append("\n".join(_crossing(prediction)))
     if prediction.run.round is not None:
         parts.append("\n".join(_drafting(prediction)))
     parts.append("\n".join(_placement(prediction)))
-    parts.append("\n".join(_assumptions(prediction.assumptions)))
+    parts.append("\n".join(assumption_lines(prediction.assumptions)))
     return "\n\n".join(parts) + "\n"
-
-
-def recorded_text(recorded: Recorded, results: Sequence[LinkResult]) -> str:
-    """The report of a replayed run."""
-    parts = [_wrap(_replayed(recorded, result)) for result in results[:SENTENCES]]
-    parts.append("\n".join(_link_table(results)))
-    lines = [f"What crossed per token ({recorded.token.round_trips:.3g} round trips):"]
-    lines += [f"  {role:<18}{size:>14,.0f}" for role, size in recorded.roles if size >= 0.5]
-    lines.append(f"  {'sum':<18}{recorded.token.up + recorded.token.down:>14,.0f}")
-    parts.append("\n".join(lines))
-    parts.append("\n".join(_assumptions(recorded.assumptions())))
-    return "\n\n".join(parts) + "\n"
-
-
-def _replayed(recorded: Recorded, result: LinkResult) -> str:
-    title, net = result.link.title, result.network_ms
-    if result.total_ms is None or result.tokens_per_s is None:
-        return (
-            f"Unknown whether {title} is enough: the network would take {_figure(net)} ms a token; "
-            "how long the machines take cannot be told from this capture."
-        )
-    was = "" if recorded.token.ms is None else f", recorded: {_figure(recorded.token.ms)} ms"
-    return (
-        f"{title} {_VERDICTS[result.verdict]}: {_short(net)} of {_figure(result.total_ms)} ms per "
-        f"token would be the network ({_figure(result.tokens_per_s[1])} tokens/s{was}). "
-        f"The most of it is {_WORDS.get(result.limited_by, result.limited_by)}."
-    )
-
-
-def _wrap(text: str, first: str = "") -> str:
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=" " * len(first),
-        break_on_hyphens=False,
-    )
 
 
 def _verdicts(prediction: Prediction) -> Iterator[str]:
     results = prediction.links
     if len(results) <= SENTENCES:
         for result in results:
-            yield _wrap(sentence(prediction, result))
+            yield wrap(sentence(prediction, result))
     else:
         for verdict, words in (
             ("enough", "Enough"),
@@ -95,16 +59,16 @@ def _verdicts(prediction: Prediction) -> Iterator[str]:
         ):
             names = [result.link.name for result in results if result.verdict == verdict]
             if names:
-                yield _wrap(f"{words}: {', '.join(names)}.")
-        yield _wrap(sentence(prediction, usual_link(results)))
+                yield wrap(f"{words}: {', '.join(names)}.")
+        yield wrap(sentence(prediction, usual_link(results)))
     yield from _advice(prediction)
     slots = prediction.run.slots
     if slots is not None:
         number = prediction.scenario.context.n_parallel
-        yield _wrap(
+        yield wrap(
             f"With all {number} slots busy a step carries {number} tokens: "
-            f"{_bytes(slots.up)} up, {_bytes(slots.down)} down, "
-            f"{_count(slots.round_trips, 'round trip')}."
+            f"{size_text(slots.up)} up, {size_text(slots.down)} down, "
+            f"{count(slots.round_trips, 'round trip')}."
         )
 
 
@@ -118,7 +82,7 @@ def _advice(prediction: Prediction) -> Iterator[str]:
     for role, told in _ADVICE.items():
         size = roles.get(role, 0) / tokens
         if size and size * tokens >= WORTH * whole:
-            yield _wrap(told.format(_bytes(size), f"{_short(size / rate)} ms", result.link.title))
+            yield wrap(told.format(size_text(size), f"{short(size / rate)} ms", result.link.title))
 
 
 def _token(prediction: Prediction) -> Sequence[Exchange]:
@@ -129,21 +93,21 @@ def _token(prediction: Prediction) -> Sequence[Exchange]:
 def sentence(prediction: Prediction, result: LinkResult) -> str:
     """The verdict on one link in words."""
     title = result.link.title
-    net = f"{_figure(result.network_ms)} ms"
+    net = f"{figure(result.network_ms)} ms"
     if result.network_ms == 0:
         return f"{title} is enough: no worker takes part, so nothing crosses the network."
     if result.total_ms is None or result.tokens_per_s is None:
         text = (
             f"Unknown whether {title} is enough: the network takes {net} a token, so at most "
-            f"{_figure(result.ceiling)} tokens/s, most of it {_WORDS[result.limited_by]}. "
+            f"{figure(result.ceiling)} tokens/s, most of it {LIMITS_WORDS[result.limited_by]}. "
             "How much of a token that is depends on the machines: name them with --gpu or "
             "--membw, or give --baseline."
         )
     else:
         text = (
-            f"{title} {_VERDICTS[result.verdict]}: {_short(result.network_ms)} of "
-            f"{_figure(result.total_ms)} ms per token are the network "
-            f"({_figure(result.tokens_per_s[1])} tokens/s)."
+            f"{title} {VERDICTS[result.verdict]}: {short(result.network_ms)} of "
+            f"{figure(result.total_ms)} ms per token are the network "
+            f"({figure(result.tokens_per_s[1])} tokens/s)."
         )
         text += _faster(prediction, result)
         alone = result.verdict == "enough" or result.limited_by in ("latency", "bandwidth")
@@ -191,7 +155,7 @@ def _limit(prediction: Prediction, result: LinkResult) -> str:
         return (
             f"round trips, {trips} a token"
             if result.limited_by == "latency"
-            else _WORDS.get(result.limited_by, result.limited_by)
+            else LIMITS_WORDS.get(result.limited_by, result.limited_by)
         )
     if prediction.hardware.baseline is not None:
         return "computing"
@@ -200,72 +164,40 @@ def _limit(prediction: Prediction, result: LinkResult) -> str:
     return f"the memory of {name}" + (f" ({card})" if card else "")
 
 
-def _count(number: int, noun: str) -> str:
-    many = {"boundary": "boundaries", "ubatch": "ubatches"}.get(noun, noun + "s")
-    return f"{number} {noun if number == 1 else many}"
-
-
-def _link_table(results: Sequence[LinkResult]) -> Iterator[str]:
-    known = bool(results) and results[0].tokens_per_s is not None
-    speed = "tokens/s l-mid-h" if known else "tokens/s at most"
-    yield f"{'link':<15}{'net ms':>8}  {speed:<18}{'prompt':>7}  {'load s':<12}limited by"
-    yield f"{'':<15}{'/token':>8}  {'':<18}{'ms/tok':>7}  {'cold/cached':<12}".rstrip()
-    for result in results:
-        if result.tokens_per_s is not None:
-            speeds = "-".join(_figure(value) for value in result.tokens_per_s)
-        else:
-            speeds = _figure(result.ceiling)
-        load = f"{_seconds(result.cold_s)}/{_seconds(result.cached_s)}"
-        line = (
-            f"{result.link.name[:15]:<15}{_figure(result.network_ms):>8}  {speeds:<18}"
-            f"{_short(result.prefill_ms):>7}  {load:<12}{result.limited_by}"
-        )
-        yield line[:WIDTH].rstrip()
-
-
-def _figure(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
-
-
 def _crossing(prediction: Prediction) -> Iterator[str]:
     step = prediction.run.decode
     yield (
         f"What crosses per token at depth {prediction.scenario.depth} "
-        f"({_count(step.round_trips, 'round trip')}):"
+        f"({count(step.round_trips, 'round trip')}):"
     )
     yield from _role_table(prediction, step.exchanges)
     floor = prediction.floor_bytes_per_token
     total = step.up + step.down
     times = f", {total / floor:.1f} times the floor" if floor else ""
-    yield _wrap(
-        f"Textbook floor: {_bytes(floor)} (16-bit hidden states over "
-        f"{_count(prediction.scenario.placement.boundaries(), 'boundary')}, once). "
-        f"In all {_bytes(total)}{times}.",
+    yield wrap(
+        f"Textbook floor: {size_text(floor)} (16-bit hidden states over "
+        f"{count(prediction.scenario.placement.boundaries(), 'boundary')}, once). "
+        f"In all {size_text(total)}{times}.",
         "  ",
     )
     run = prediction.run
     passes = [*run.prefill, *run.prefill_heads]
     up, down = sum(one.up for one in passes), sum(one.down for one in passes)
-    yield _wrap(
-        f"A prompt of {prediction.scenario.prompt} tokens: {_count(len(run.prefill), 'ubatch')}, "
-        f"{_bytes(up)} up, {_bytes(down)} down"
-        + (f", and {_bytes(run.state_bytes)} of state as a checkpoint" if run.state_bytes else "")
+    yield wrap(
+        f"A prompt of {prediction.scenario.prompt} tokens: {count(len(run.prefill), 'ubatch')}, "
+        f"{size_text(up)} up, {size_text(down)} down"
+        + (
+            f", and {size_text(run.state_bytes)} of state as a checkpoint"
+            if run.state_bytes
+            else ""
+        )
         + ".",
         "  ",
     )
     load = prediction.load
-    yield _wrap(
-        f"Load: {_bytes(load.up)} up, {_bytes(load.up_cached)} with the workers' caches filled.",
+    yield wrap(
+        f"Load: {size_text(load.up)} up, "
+        f"{size_text(load.up_cached)} with the workers' caches filled.",
         "  ",
     )
 
@@ -307,23 +239,5 @@ def _placement(prediction: Prediction) -> Iterator[str]:
         if number == output:
             parts.append("output layer")
         where = f" {device.endpoint}" if device.endpoint else ""
-        text = f"{device.name}{where}: {', '.join(parts)}; {_bytes(weights[number])} of weights"
-        yield _wrap(text, "  ")
-
-
-def _assumptions(assumptions: Sequence[Assumption]) -> Iterator[str]:
-    yield "Assumptions:"
-    for one in assumptions:
-        yield textwrap.fill(
-            f"{one.name}: {one.value} [{one.source}]",
-            WIDTH,
-            initial_indent="  ",
-            subsequent_indent="    ",
-        )
-
-
-def _bytes(value: float) -> str:
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("kB", 1000)):
-        if value >= size:
-            return f"{value / size:.4g} {unit}"
-    return f"{value:.0f} B"
+        text = f"{device.name}{where}: {', '.join(parts)}; {size_text(weights[number])} of weights"
+        yield wrap(text, "  ")
