@@ -15,18 +15,17 @@ from numpy.typing import NDArray
 
 from rpcwire.capture.dissect import dissect
 from rpcwire.capture.health import WARNING, CaptureHealth
-from rpcwire.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from rpcwire.capture.parser import PacketParser
 from rpcwire.capture.segments import FIN, RST, SYN
 from rpcwire.ggml.raw import HEAD_LIMIT
 from rpcwire.ggml.stream import RpcConnection, State
 from rpcwire.ggml.versions import REQUEST_HEADER, RESPONSE_HEADER
 from rpcwire.record.anonymize import Anonymizer
-from rpcwire.record.bulk import JOIN_NS, Joined, ack_ends, join
 from rpcwire.record.columns import Columns, Direction, endpoints_of, peek, sequence_number
-from rpcwire.record.outbox import Held, Outbox, Piece, Write
+from rpcwire.record.outbox import Outbox, Piece, Write
 from rpcwire.record.policy import MOST_PLAIN
 from rpcwire.record.stream import Stream
+from rpcwire.record.walk import Walk
 from rpcwire.session import Session
 from rpcwire.tcp.flows import FlowKey, groups
 
@@ -43,7 +42,6 @@ Mask = NDArray[np.bool_]
 MOST_HELD = 64 << 20
 #: Capture time for which a packet waits to be put in its place among those before it.
 _PATIENCE_NS = 12_000_000_000
-_IP_BYTES = {ETHERTYPE_IPV4: 20, ETHERTYPE_IPV6: 40}
 
 
 class Slimmer:
@@ -78,8 +76,7 @@ class Slimmer:
         self._directions: dict[tuple[FlowKey, int], Direction] = {}
         self._numbered: list[Direction] = []
         self._streams: dict[tuple[Connection, int], Stream] = {}
-        self._growing: dict[Direction, None] = {}
-        self._unplaced: dict[int, tuple[Held, Direction]] = {}
+        self._walk = Walk(self._out, self._numbered)
 
     @property
     def hurried(self) -> int:
@@ -117,13 +114,13 @@ class Slimmer:
         """
         for batch in self._parser.finish():
             self.packets(batch)
-        self._close_joined()
+        self._walk.close()
         self._deliveries.clear()
         self.session.finish()
         self._follow(None)
-        for held, _ in self._unplaced.values():
+        for held, _ in self._walk.unplaced.values():
             held.placed = True
-        self._unplaced.clear()
+        self._walk.unplaced.clear()
         self._out.flush(everything=True)
 
     def packets(self, batch: PacketBatch) -> None:
@@ -138,7 +135,7 @@ class Slimmer:
         spans = self._follow(now)
         for connection, side, span in spans:
             self._spread(now, connection, side, span)
-        self._walk(now)
+        self._walk.packets(now)
         self._place(int(batch.time_ns[-1]))
         for stream in self._streams.values():
             stream.settle()
@@ -245,7 +242,7 @@ class Slimmer:
             piece = Piece(stream, int(starts[k]), int(ends[k]), at, int(span.have[k]))
             now.pieces.setdefault(j, []).append(piece)
         for k in np.flatnonzero(real & (local < 0)).tolist():
-            late = self._unplaced.get(int(span.number[k]))
+            late = self._walk.unplaced.get(int(span.number[k]))
             if late is None:
                 continue
             held, direction = late
@@ -265,10 +262,10 @@ class Slimmer:
 
     def _place(self, time_ns: int) -> None:
         """Give up waiting for packets that bring nothing new."""
-        if not self._unplaced:
+        if not self._walk.unplaced:
             return
         known: dict[int, Connection] | None = None
-        for number, (held, direction) in list(self._unplaced.items()):
+        for number, (held, direction) in list(self._walk.unplaced.items()):
             connection = direction.connection
             if connection is None:
                 if known is None:
@@ -277,7 +274,7 @@ class Slimmer:
             over = time_ns - held.time_ns > _PATIENCE_NS
             if over or (connection is not None and not connection.held_bytes):
                 held.placed = True
-                del self._unplaced[number]
+                del self._walk.unplaced[number]
 
     def _points(self) -> dict[int, Connection]:
         """The connection of each direction, by all the addresses it was seen under."""
@@ -291,147 +288,3 @@ class Slimmer:
             if connection_ is not None:
                 out[direction.number] = connection_
         return out
-
-    # -- packets out -----------------------------------------------------------------------------
-
-    def _walk(self, now: Columns) -> None:
-        """Take the packets in order: runs of bulk at once, the others one by one."""
-        together = now.bulk | now.quiet
-        stops = np.flatnonzero(~together).tolist()
-        position = 0
-        for stop in [*stops, len(together)]:
-            if stop > position:
-                self._run(now, position, stop)
-            if stop < len(together):
-                self._single(now, stop)
-            position = stop + 1
-
-    def _run(self, now: Columns, low: int, high: int) -> None:
-        bulk = low + np.flatnonzero(now.bulk[low:high])
-        acks = low + np.flatnonzero(now.quiet[low:high])
-        if not len(bulk):
-            self._close_joined()
-            for i in acks.tolist():
-                self._plain(now, i)
-            return
-        kept = self._thin(now, bulk, acks)
-        events: list[tuple[int, Joined | None, Direction]] = []
-        for number in np.unique(now.direction[bulk]).tolist():
-            direction = self._numbered[number]
-            mine = bulk[now.direction[bulk] == number]
-            seq, size = now.seq[mine], now.length[mine]
-            answers = kept[now.direction[kept] == direction.peer.number]
-            cuts = ack_ends(now.segments.ack[now.row[answers]].astype(np.int64), seq, size)
-            records = join(mine, seq, size, now.packets.time_ns[mine], cuts)
-            events += [(record.last, record, direction) for record in records]
-        events += [(i, None, self._numbered[int(now.direction[i])]) for i in kept.tolist()]
-        for i, record, direction in sorted(events, key=lambda e: e[0]):
-            if record is None:
-                self._close(direction.peer)
-                self._plain(now, i)
-            else:
-                self._grow(now, direction, record)
-
-    def _thin(self, now: Columns, bulk: Index, acks: Index) -> Index:
-        """The acknowledgements that are kept among bulk: the last of each direction and slot."""
-        senders = set(np.unique(now.direction[bulk]).tolist())
-        kept: dict[tuple[int, int], int] = {}
-        out = []
-        times = now.packets.time_ns
-        for i in acks.tolist():
-            number = int(now.direction[i])
-            if self._numbered[number].peer.number in senders:
-                kept[number, int(times[i]) // JOIN_NS] = i
-            else:
-                out.append(i)
-        return np.array(sorted(out + list(kept.values())), np.int64)
-
-    def _grow(self, now: Columns, direction: Direction, record: Joined) -> None:
-        i = record.last
-        before = direction.joined
-        if before is not None:
-            old = before[0]
-            if old.bucket == record.bucket and old.end == record.start:
-                record = Joined(old.start, old.size + record.size, record.bucket, i)
-            else:
-                self._close(direction)
-        direction.joined = (
-            record,
-            now.header(i),
-            int(now.packets.time_ns[i]),
-            int(now.packets.link[i]),
-        )
-        self._growing[direction] = None
-
-    def _close(self, direction: Direction) -> None:
-        """Write what was joined of a direction."""
-        if direction.joined is None:
-            return
-        record, header, time_ns, link = direction.joined
-        direction.joined = None
-        self._growing.pop(direction, None)
-        back = (record.start - header.seq) & 0xFFFFFFFF
-        skip = back - (1 << 32) if back >> 31 else back
-        front = header.segment(skip, record.size)
-        self._out.ready(time_ns, link, front, len(front) + record.size, header.ip)
-
-    def _close_joined(self) -> None:
-        for direction in sorted(
-            self._growing, key=lambda d: d.joined[2] if d.joined is not None else 0
-        ):
-            self._close(direction)
-
-    def _single(self, now: Columns, i: int) -> None:
-        self._close_joined()
-        if now.row[i] < 0:
-            self._foreign(now, i)
-        elif now.length[i] == 0:
-            self._plain(now, i)
-        else:
-            self._payload(now, i)
-
-    def _payload(self, now: Columns, i: int) -> None:
-        packets, segments, row = now.packets, now.segments, int(now.row[i])
-        start = int(segments.payload[row])
-        held = Held(
-            int(packets.time_ns[i]),
-            int(packets.link[i]),
-            now.header(i),
-            packets.data[start : start + int(segments.captured[row])].tobytes(),
-            int(now.length[i]),
-            int(packets.length[i]),
-            now.pieces.get(i, []),
-        )
-        direction = self._numbered[int(now.direction[i])]
-        connection = direction.connection
-        covered = sum(p.end - p.start for p in held.pieces)
-        if covered < held.length and (connection is None or connection.held_bytes):
-            held.placed = False
-            self._unplaced[now.first + i] = held, direction
-        self._out.hold(held)
-
-    def _plain(self, now: Columns, i: int) -> None:
-        """A segment without payload."""
-        packets = now.packets
-        start, end = int(packets.offset[i]), int(now.segments.payload[now.row[i]])
-        self._out.ready(
-            int(packets.time_ns[i]),
-            int(packets.link[i]),
-            packets.data[start : min(end, start + int(packets.captured[i]))].tobytes(),
-            int(packets.length[i]),
-            int(now.ip[i]) - start,
-        )
-
-    def _foreign(self, now: Columns, i: int) -> None:
-        """A packet that is not TCP: its link and network header."""
-        packets = now.packets
-        start = int(packets.offset[i])
-        more = _IP_BYTES.get(int(now.kind[i]), 0)
-        size = min(int(now.ip[i]) - start + more, int(packets.captured[i]))
-        self._out.ready(
-            int(packets.time_ns[i]),
-            int(packets.link[i]),
-            packets.data[start : start + size].tobytes(),
-            int(packets.length[i]),
-            int(now.ip[i]) - start if more else -1,
-        )
