@@ -17,7 +17,7 @@ from rpcwire.runs.words import PHASES, ROLES
 
 SCHEMA_VERSION = 1
 #: Part of a token's time below which a difference is none, and nothing explains it.
-_EQUAL = 0.01
+EQUAL = 0.01
 
 
 @dataclass(slots=True)
@@ -267,7 +267,7 @@ def _changes(a: Facts, b: Facts, side_a: Side, side_b: Side) -> list[Change]:
     ):
         if x_ms is not None and y_ms is not None and (abs(x_ms) > 1e-9 or abs(y_ms) > 1e-9):
             found.append(Change("", role, 0, 0, 0, 0, x_ms, y_ms))
-    if side_a.ms and side_b.ms and abs(side_b.ms - side_a.ms) >= _EQUAL * side_a.ms:
+    if side_a.ms and side_b.ms and abs(side_b.ms - side_a.ms) >= EQUAL * side_a.ms:
         for change in found:
             change.explains = change.ms / (side_b.ms - side_a.ms)
     return sorted(found, key=lambda c: -abs(c.ms))
@@ -290,6 +290,6 @@ def _notes(a: Side, b: Side, ends: BothEnds | None) -> list[str]:
         for side in (a, b)
         if not side.tokens
     )
-    if a.link.name != b.link.name:
+    if ends is None and a.link.name != b.link.name:
         notes.append(f"the runs are priced on different links: {a.link.name}; {b.link.name}")
     return notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcwire.compare.comparison import EQUAL
 from rpcwire.output.summary import ROLE_WORDS
 from rpcwire.output.terminal import Style, paragraph, printable, table
 from rpcwire.output.units import DASH, bytes_text, ms_text, number_text
@@ -32,10 +33,13 @@ def compare_text(comparison: Comparison, style: Style, *, verbose: int = 0) -> s
     """
     a, b = comparison.a, comparison.b
     parts = ["\n".join(paragraph(p) for p in _summary(comparison))]
+    one_run = comparison.ends is not None
     if comparison.ends is not None:
         parts.append(_ends(comparison.ends, style))
-    parts.append(_sides(a, b, style))
-    parts.append(_changes(comparison, style, verbose))
+    if verbose or not one_run:  # of one run nothing grew: what differs is where it was looked at
+        parts.append(_sides(a, b, style))
+        if a.tokens and b.tokens:
+            parts.append(_changes(comparison, style, verbose))
     for side, name, findings in ((a, "A", comparison.only_a), (b, "B", comparison.only_b)):
         if findings:
             lines = [style.bold(f"ONLY {name}") + f"  {printable(side.name)}"]
@@ -49,7 +53,10 @@ def compare_text(comparison: Comparison, style: Style, *, verbose: int = 0) -> s
 def _summary(comparison: Comparison) -> list[str]:
     a, b, more = comparison.a, comparison.b, comparison.ms_more
     lines = [f"A is {printable(a.name)}, B is {printable(b.name)}."]
-    if more is None or a.ms is None or b.ms is None:
+    if more is None or a.ms is None or b.ms is None or comparison.ends is not None:
+        return lines
+    if abs(more) < EQUAL * a.ms:
+        lines.append(f"A token takes {ms_text(a.ms)} in both.")
         return lines
     factor = a.ms / b.ms if b.ms else 0.0
     word = "more" if more > 0 else "less"
@@ -144,7 +151,7 @@ def _changes(comparison: Comparison, style: Style, verbose: int) -> str:
         )
         for c in shown
     ]
-    head = ("PER TOKEN", "phase", "A", "B", "trips A", "B", "ms", "of it")
+    head = ("PER TOKEN", "phase", "A", "B", "trips A", "trips B", "ms", "of it")
     text = table(head, rows, style, left=2)
     left = len(comparison.changes) - len(shown)
     return text + ("\n" + style.dim(f"and {left} smaller (-v shows all)") if left else "")

@@ -35,12 +35,13 @@ def find(facts: Facts) -> Finding | None:
     lost = 0.0
     if account is not None:
         lost = max(0.0, account.round_ms - account.plain_ms * account.tokens_per_round)
-        lost *= facts.rounds
-    needed = f"{even:.0%}" if even <= 1 else "more than every draft"
+        # No more than the rejected drafts would have been worth: the rest has other causes.
+        lost = min(lost * facts.rounds, account.plain_ms * (facts.drafted - facts.accepted))
+    needed = f"a round pays from {even:.0%}" if even <= 1 else "a round would not pay if all were"
     return facts.finding(
         ID,
         f"{facts.accepted:,} of {facts.drafted:,} drafts were kept ({acceptance:.0%}); on this "
-        f"link a round pays from {needed}",
+        f"link {needed}",
         "Draft less where the text is hard to foresee: --spec-draft-n-max 1, --spec-draft-p-min "
         "0.75; or --spec-type none for prose. Lower the cost of a round first (see the other "
         "findings): that lowers the acceptance that is needed.",
