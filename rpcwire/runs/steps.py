@@ -108,8 +108,16 @@ def make_step(
     roles = [f.role for f in inputs]
     wide = roles.count("activation") + roles.count("activation_branch")
     step.enters_hidden = wide > 1 or "activation_pair" in roles or "expert_out" in roles
-    _read_inputs(step, exact)
+    _read_inputs(step, exact and _agrees(step))
     return step
+
+
+def _agrees(step: Step) -> bool:
+    """Whether a graph's rows are those of the inputs: if not, the latest graph was lost whole."""
+    view, positions = step.view, step.by_role("positions")
+    if view is None or positions is None or not positions.tensor.ne:
+        return True
+    return int(positions.tensor.ne[0]) == view.rows * (4 if view.mrope else 1)
 
 
 def _read_inputs(step: Step, exact: bool) -> None:
