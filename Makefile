@@ -29,9 +29,12 @@ format: $(VENV)/ready-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Much longer than the short run that is part of the tests.
+# Much longer than the short runs that are part of the tests: damaged captures through the pipeline,
+# and hostile files at the command line.
+SECONDS ?= 300
 EXAMPLES ?= 3000
 fuzz: $(VENV)/ready-dev
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS)
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/cli/test_hostile.py
 
 # Times and memory beside tcpdump's on the same machine, as ratios; fails over the limits.
