@@ -12,6 +12,7 @@ from rpcwire.errors import RpcwireError
 
 #: Kernel buffer: a load over loopback comes at several GB/s.
 BUFFER_MIB = 256
+_MOST_QUEUED = (1 << 31) - 1
 
 
 class CapturerError(RpcwireError):
@@ -59,6 +60,9 @@ def _dumpcap() -> Capturer:
 
     def argv(job: Job) -> list[str]:
         out = [program, "-q", "-B", str(job.buffer_mib)]
+        if len(job.interfaces) > 1:
+            # Then its threads pass packets on through a queue, of 1 MB unless told otherwise.
+            out += ["-C", str(min(job.buffer_mib << 20, _MOST_QUEUED))]
         for name in job.interfaces:
             out += ["-i", name, "-f", job.filter, "-p"]
         return [*out, "-w", "-"]

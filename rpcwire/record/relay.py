@@ -185,13 +185,7 @@ class Relay:
             return
         now = time.time_ns()
         if not got:
-            pair.ended[side] = True
-            self._pass_end(pair, side)
-            self._tell(Kind.FIN, side, pair.number, now)
-            if all(pair.passed):
-                self._forget(pair)
-            elif pair.sockets[side].fileno() in self._pairs:
-                self._watch(pair, side)
+            self._ended(pair, side, now)
             return
         data = self._room[:got]
         try:
@@ -214,6 +208,19 @@ class Relay:
         elif side == WORKER and now - pair.rtt_ns > _RTT_PERIOD_NS:
             pair.rtt_ns = now
             self._tell_rtt(pair, now)
+
+    def _ended(self, pair: _Pair, side: int, now: int) -> None:
+        """A side has ended its direction."""
+        pair.ended[side] = True
+        if side == WORKER and not pair.ended[CLIENT]:
+            self.traffic.failed += 1
+            self._say(f"{self._target} closed a connection in use; the client was told so")
+        self._pass_end(pair, side)
+        self._tell(Kind.FIN, side, pair.number, now)
+        if all(pair.passed):
+            self._forget(pair)
+        elif pair.sockets[side].fileno() in self._pairs:
+            self._watch(pair, side)
 
     def _send_on(self, pair: _Pair, side: int) -> bool:
         """Send what waits for a side; False when the pair is gone."""

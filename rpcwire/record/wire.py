@@ -143,7 +143,8 @@ class WorkerClient:
     def _busy(self) -> BusyError:
         return BusyError(
             f"{self._endpoint} accepts connections but did not answer within {self._timeout:g} s: "
-            "it serves another client (one at a time); probe again when that is done"
+            "it serves another client (one at a time; probe again when that is done), or is no "
+            "ggml RPC worker"
         )
 
     # -- by name, in the worker's dialect --------------------------------------------------------
