@@ -62,6 +62,8 @@ def finding_lines(findings: Iterable[Mapping[str, Any]], style: Style) -> list[s
 
 
 def _summary(diagnosis: Diagnosis) -> list[str]:
+    if not diagnosis.analysis.connections:
+        return ["No connection speaks ggml RPC (`rpcwire analyze` names the others)."]
     counts = {s: sum(f.severity == s for f in diagnosis.findings) for s in SEVERITIES}
     said = [plural(counts[s], s) for s in ("problem", "warning") if counts[s]]
     if counts["info"]:

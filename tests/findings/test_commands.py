@@ -117,3 +117,8 @@ def test_packets_of_several_files_are_named_with_their_file(capsys) -> None:
     assert all(0 < number < 1_000_000 for e in evidence for number in e["frames"])
     assert run(["diagnose", *files, "-v"]) == 0
     assert "of v7.0-qwen3moe" in capsys.readouterr().out.replace("\n  ", " ")
+
+
+def test_a_capture_without_rpc_is_not_called_healthy(capsys) -> None:
+    assert run(["diagnose", path("v7.0-qwen3moe"), "-p", "9"]) == 0
+    assert "No connection speaks ggml RPC" in capsys.readouterr().out
