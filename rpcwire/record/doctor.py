@@ -22,10 +22,12 @@ _LONGEST_S = 20.0
 #: distribution -> what it is for; extras of the same name install them.
 _PARTS = {
     "pandas": "data frames (read_frames, read_passes)",
+    "pyarrow": "Parquet files (frames --parquet)",
+    "resvg-py": "figures as PNG (--plot out.png)",
     "scapy": "packets to craft (rpcwire.scapy)",
     "zstandard": "captures in .zst files",
 }
-_EXTRAS = {"zstandard": "zstd"}
+_EXTRAS = {"pyarrow": "parquet", "resvg-py": "plot", "zstandard": "zstd"}
 _BUILT_IN_ZSTD = (3, 14)
 
 

@@ -13,12 +13,12 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rpcwire.errors import UsageError
 from rpcwire.record.addresses import HostPort, is_loopback, resolve
 from rpcwire.record.dialer import Dialer
 from rpcwire.record.events import Kind
+from rpcwire.record.pair import Pair, Traffic
 from rpcwire.record.sockets import break_off, min_rtt_us, open_listener
 from rpcwire.record.teller import Teller
 
@@ -28,36 +28,6 @@ _RTT_PERIOD_NS = 50_000_000
 _IN = select.POLLIN | select.POLLHUP | select.POLLERR
 
 CLIENT, WORKER = 0, 1
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What went through: bytes of either side, connections, and those that failed."""
-
-    up: int = 0
-    down: int = 0
-    connections: int = 0
-    failed: int = 0
-
-
-class _Pair:
-    """Both ends of one relayed connection.
-
-    Attributes:
-        sockets: client, worker. waiting: per side, bytes that it has not taken yet.
-        ended: per side, whether it has ended its direction.
-        passed: per side, whether the end of its direction was passed on.
-    """
-
-    __slots__ = ("ended", "number", "passed", "rtt_ns", "sockets", "waiting")
-
-    def __init__(self, number: int, client: socket.socket, worker: socket.socket) -> None:
-        self.number = number
-        self.sockets = (client, worker)
-        self.waiting: list[memoryview | None] = [None, None]
-        self.ended = [False, False]
-        self.passed = [False, False]
-        self.rtt_ns = 0
 
 
 class Relay:
@@ -98,7 +68,7 @@ class Relay:
             )
         self._target = target
         self._say, self._tick = say, tick
-        self._pairs: dict[int, tuple[_Pair, int]] = {}
+        self._pairs: dict[int, tuple[Pair, int]] = {}
         self._poll = select.poll()
         self._teller = Teller(events, self._poll, say)
         self._tell = self._teller.tell
@@ -158,7 +128,7 @@ class Relay:
 
     def _join(self, number: int, client: socket.socket, worker: socket.socket) -> None:
         """A client and the worker are connected."""
-        pair = _Pair(number, client, worker)
+        pair = Pair(number, client, worker)
         for side, sock in enumerate(pair.sockets):
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -169,13 +139,13 @@ class Relay:
         self.traffic.failed += 1
         self._say(sentence)
 
-    def _serve(self, pair: _Pair, side: int, what: int) -> None:
+    def _serve(self, pair: Pair, side: int, what: int) -> None:
         if what & select.POLLOUT and not self._send_on(pair, side):
             return
         if what & _IN and not pair.ended[side] and pair.waiting[1 - side] is None:
             self._read(pair, side)
 
-    def _read(self, pair: _Pair, side: int) -> None:
+    def _read(self, pair: Pair, side: int) -> None:
         try:
             got = pair.sockets[side].recv_into(self._buffer)
         except BlockingIOError:
@@ -209,7 +179,7 @@ class Relay:
             pair.rtt_ns = now
             self._tell_rtt(pair, now)
 
-    def _ended(self, pair: _Pair, side: int, now: int) -> None:
+    def _ended(self, pair: Pair, side: int, now: int) -> None:
         """A side has ended its direction."""
         pair.ended[side] = True
         if side == WORKER and not pair.ended[CLIENT]:
@@ -222,7 +192,7 @@ class Relay:
         elif pair.sockets[side].fileno() in self._pairs:
             self._watch(pair, side)
 
-    def _send_on(self, pair: _Pair, side: int) -> bool:
+    def _send_on(self, pair: Pair, side: int) -> bool:
         """Send what waits for a side; False when the pair is gone."""
         data = pair.waiting[side]
         if data is None:
@@ -245,7 +215,7 @@ class Relay:
             self._watch(pair, 1)
         return True
 
-    def _pass_end(self, pair: _Pair, side: int) -> None:
+    def _pass_end(self, pair: Pair, side: int) -> None:
         """A side has ended its direction: tell the other one when it has taken everything."""
         if pair.waiting[1 - side] is not None or pair.passed[side]:
             return
@@ -253,7 +223,7 @@ class Relay:
         with contextlib.suppress(OSError):
             pair.sockets[1 - side].shutdown(socket.SHUT_WR)
 
-    def _lost(self, pair: _Pair, side: int) -> None:
+    def _lost(self, pair: Pair, side: int) -> None:
         """A side broke the connection off: break the other one off too."""
         self._tell(Kind.RESET, side, pair.number, time.time_ns())
         if side == WORKER:
@@ -264,12 +234,12 @@ class Relay:
         break_off(pair.sockets[1 - side])
         pair.sockets[side].close()
 
-    def _forget(self, pair: _Pair) -> None:
+    def _forget(self, pair: Pair) -> None:
         for sock in pair.sockets:
             self._unwatch(sock)
             sock.close()
 
-    def _watch(self, pair: _Pair, side: int) -> None:
+    def _watch(self, pair: Pair, side: int) -> None:
         """Ask for what a socket may do now: read unless the other is full, write if need be."""
         fd = pair.sockets[side].fileno()
         reads = not pair.ended[side] and pair.waiting[1 - side] is None
@@ -298,7 +268,7 @@ class Relay:
             os.close(fd)
         self._teller.finish()
 
-    def _tell_rtt(self, pair: _Pair, now: int) -> None:
+    def _tell_rtt(self, pair: Pair, now: int) -> None:
         for side, sock in enumerate(pair.sockets):
             rtt = min_rtt_us(sock)
             if rtt is not None:

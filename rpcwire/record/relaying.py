@@ -16,7 +16,8 @@ from typing import Any
 from rpcwire.errors import CaptureError
 from rpcwire.record.about import describe
 from rpcwire.record.addresses import HostPort
-from rpcwire.record.relay import Relay, Traffic
+from rpcwire.record.pair import Traffic
+from rpcwire.record.relay import Relay
 from rpcwire.record.spool import widen_pipe
 
 Beat = Callable[[dict[str, Any]], None]
