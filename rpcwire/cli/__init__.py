@@ -21,7 +21,12 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     asks = len(given) == 0 or (len(given) == 1 and given[0] in _HELP)
     if asks and COMPLETION not in os.environ:
-        print(overview())  # answered without even the parser: it must be quick
+        try:  # answered without even the parser: it must be quick
+            print(overview(), flush=True)
+        except OSError as error:
+            from rpcwire.cli.run import unwritten
+
+            sys.exit(unwritten(error))
         return
     from rpcwire.cli.run import run
 

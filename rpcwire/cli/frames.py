@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -16,19 +17,30 @@ from rpcwire.cli.progress import ProgressLine
 @narrowing
 @as_json
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header line.")
-def command(captures: tuple[str, ...], as_json: bool, as_csv: bool, **narrowing: Any) -> None:
+@click.option("--parquet", metavar="OUT", help="Write a Parquet file (needs pyarrow).")
+def command(
+    captures: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+    parquet: str | None,
+    **narrowing: Any,
+) -> None:
     """List every request and response: what it is, what it carries, and what it is part of."""
     from rpcwire.frames import FrameReader
     from rpcwire.output.frame_lines import csv_lines, json_lines, text_lines
+    from rpcwire.output.parquet import write_parquet
     from rpcwire.output.terminal import Style, has_colour
 
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other")
+    if as_json + as_csv + (parquet is not None) > 1:
+        raise click.UsageError("--json, --csv and --parquet exclude each other")
     several = len(captures) > 1
     with ProgressLine() as progress:
-        shown = None if sys.stdout.isatty() else progress
+        shown = None if sys.stdout.isatty() and parquet is None else progress
         rows = FrameReader(list(captures), progress=shown, **narrowing)
-        if as_json:
+        lines: Iterable[str] = ()
+        if parquet is not None:
+            write_parquet(rows, parquet)
+        elif as_json:
             lines = json_lines(rows, several)
         elif as_csv:
             lines = csv_lines(rows, several)

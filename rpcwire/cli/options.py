@@ -17,7 +17,7 @@ _RANGE = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
 _LAST_PORT = 65535
 
 
-class Ports(click.ParamType[frozenset[int]]):
+class Ports(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """A port, a range, or a list of both: 50052, 50052-50060, 50052,50060."""
 
     name = "PORTS"
@@ -39,7 +39,7 @@ class Ports(click.ParamType[frozenset[int]]):
         return frozenset(found)
 
 
-class When(click.ParamType[str]):
+class When(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """A moment, see rpcwire.window.Moment."""
 
     name = "TIME"

@@ -16,7 +16,7 @@ _RING = re.compile(r"^(\d+(?:\.\d+)?)\s*([kKMG]?)(?:i?B)?[x×*](\d+)$")
 _BYTES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
 
-class Duration(click.ParamType[float]):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """30s, 5m, 1h, or seconds."""
 
     name = "TIME"
@@ -31,7 +31,7 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-class RingSize(click.ParamType[tuple[int, int]]):
+class RingSize(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """100MBx10: size of a file, and how many are kept."""
 
     name = "SIZExN"

@@ -70,15 +70,13 @@ def run(arguments: list[str]) -> int:
     try:
         status = group.main(arguments, prog_name="rpcwire", standalone_mode=False)
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # click ends the process where a pipe is closed
+    except SystemExit:  # click ends the process where a pipe is closed
         return _hang_up()
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return _INTERRUPTED
     except OSError as error:  # reading has errors of its own; this is the output
-        _hang_up()
-        _say(f"cannot write the output: {error.strerror or error}; make room or write elsewhere")
-        return BAD
+        return unwritten(error)
     except Exception as error:
         if os.environ.get(DEBUG) and not isinstance(error, click.ClickException):
             raise
@@ -105,6 +103,15 @@ def _sentence(error: Exception) -> str:
 
 def _say(text: str) -> None:
     print("rpcwire:", " ".join(text.split()), file=sys.stderr)
+
+
+def unwritten(error: OSError) -> int:
+    """Standard output takes no more: the exit status, after a line that says why."""
+    _hang_up()
+    if isinstance(error, BrokenPipeError):  # `head` has enough
+        return DONE
+    _say(f"cannot write the output: {error.strerror or error}; make room or write elsewhere")
+    return BAD
 
 
 def _hang_up() -> int:

@@ -156,15 +156,26 @@ def test_what_is_unexpected_is_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
-@pytest.mark.parametrize("command", ["analyze", "frames"])
-def test_output_that_cannot_be_written(command: str) -> None:
+@pytest.mark.parametrize("words", [["analyze", TWO], ["frames", TWO], ["--help"]])
+def test_output_that_cannot_be_written(words: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, command, TWO], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, check=False
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, check=False
         )
     assert done.returncode == 2
     assert done.stderr.startswith(b"rpcwire: cannot write the output: No space left")
     assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("words", [["frames", TWO], ["--help"], ["analyze", "--help"]])
+def test_a_reader_that_is_gone(words: list[str]) -> None:
+    there, here = os.pipe()
+    os.close(there)
+    done = subprocess.run(
+        [*COMMAND, *words], stdout=here, stderr=subprocess.PIPE, cwd=ROOT, check=False
+    )
+    os.close(here)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_closed_output(
