@@ -103,9 +103,11 @@ def test_a_refused_worker_is_a_line_and_a_failure_for_the_client() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with relaying(port, said) as relay:
-        client = socket.create_connection(("127.0.0.1", relay.address.port), 5)
-        with client, pytest.raises(ConnectionResetError):
-            client.recv(1)
+        address = "127.0.0.1", relay.address.port
+        with (
+            pytest.raises(ConnectionResetError),  # from connect already, or from recv
+            socket.create_connection(address, 5) as client,
+        ):
             client.recv(1)
     assert any("refused the connection" in line for line in said)
 
@@ -130,6 +132,18 @@ def test_a_worker_that_does_not_answer_holds_nobody_up() -> None:
             assert time.monotonic() - began < 5
         for filler in fillers:
             filler.close()
+
+
+def test_a_worker_that_closes_a_connection_in_use_is_a_line() -> None:
+    said: list[str] = []
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        relaying(listener.getsockname()[1], said) as relay,
+        socket.create_connection(("127.0.0.1", relay.address.port), 5) as client,
+    ):
+        listener.accept()[0].close()
+        assert client.recv(1) == b""
+    assert any("closed a connection in use" in line for line in said)
 
 
 def test_listens_on_loopback_only_unless_told() -> None:
