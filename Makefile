@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 COMPILE := $(BIN)/python -m compileall -q rpcwire
 CAPTURE ?= captures/v7.0-qwen35-mtp.pcap.gz
 
-.PHONY: demo test lint types check format fuzz bench lab docs man clean
+.PHONY: demo test lint types check format fuzz bench lab docs man wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/rpcwire analyze $(CAPTURE)
@@ -49,6 +49,11 @@ lab: $(VENV)/ready-dev
 docs man: $(VENV)/ready
 	$(BIN)/python tools/docs.py $@
 
+# Wheel and sdist in dist/, and the demo from the installed wheel, outside the checkout.
+wheel: $(VENV)/ready-dev
+	$(BIN)/python -m pytest -m slow tests/package
+	$(BIN)/python -m build --outdir dist .
+
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	    "rpcwire needs Python 3.11 or later; this is " + sys.version.split()[0] + \
@@ -64,7 +69,7 @@ $(VENV)/ready: $(VENV)/python pyproject.toml
 # Dependency groups need pip 25.1.
 $(VENV)/ready-dev: $(VENV)/python pyproject.toml
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install --editable . --group test --group lint
+	$(PIP) install --editable . --group test --group lint --group build
 	$(COMPILE)
 	@touch $@ $(VENV)/ready
 

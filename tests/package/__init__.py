@@ -1,0 +1,1 @@
+"""The distribution as users install it."""
