@@ -189,9 +189,12 @@ def compare(
     """
     first, second = (_facts(paths, ports, link, progress) for paths in (a, b))
     side_a, side_b = _side(first), _side(second)
-    for side, facts, other in ((side_a, first, side_b), (side_b, second, side_a)):
+    for side, facts, other, plain in (
+        (side_a, first, side_b, second),
+        (side_b, second, side_a, first),
+    ):
         if side.speculation is not None and other.speculation is None and other.ms is not None:
-            side.speculation = speculation(facts, other.ms)
+            side.speculation = speculation(facts, other.ms / plain.at_once)
     ids_a, ids_b = ({f.id for f in side.findings} for side in (side_a, side_b))
     ends = both_ends(first, second)
     return Comparison(
@@ -228,6 +231,7 @@ def _side(facts: Facts) -> Side:
     network = token.network_ms
     if not (facts.link is facts.recorded and facts.link.recorded):
         network = facts.link.ms(facts.per_token(cell.bytes), facts.per_token(cell.trips))
+        network *= facts.at_once
     return Side(
         name=", ".join(facts.analysis.capture.files),
         link=facts.link,
@@ -257,8 +261,9 @@ def _changes(a: Facts, b: Facts, side_a: Side, side_b: Side) -> list[Change]:
                 continue
             sizes = a.per_token(x.bytes), b.per_token(y.bytes)
             trips = a.per_token(x.trips), b.per_token(y.trips)
-            ms = a.link.ms(sizes[0], trips[0]), b.link.ms(sizes[1], trips[1])
-            found.append(Change(phase, role, *sizes, *trips, *ms))
+            ms_a = a.link.ms(sizes[0], trips[0]) * a.at_once
+            ms_b = b.link.ms(sizes[1], trips[1]) * b.at_once
+            found.append(Change(phase, role, *sizes, *trips, ms_a, ms_b))
     on_wire = sum(c.ms_a for c in found), sum(c.ms_b for c in found)
     for role, x_ms, y_ms in (
         ("client", side_a.client_ms, side_b.client_ms),

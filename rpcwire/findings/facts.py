@@ -160,6 +160,25 @@ class Facts:
 
     # -- times -----------------------------------------------------------------------------------
 
+    @cached_property
+    def at_once(self) -> float:
+        """Requests that generate at the same time, on average, while any does; 1 without any.
+
+        Each of them waits for what a pass of all of them sends: a token's time holds that often
+        what bytes and round trips are per token.
+        """
+        spans = sorted(
+            (r.start_s + (r.prefill_s or 0.0), r.start_s + (r.prefill_s or 0.0) + r.decode_s)
+            for r in self.analysis.requests
+            if r.decode_s
+        )
+        lived = sum(end - start for start, end in spans)
+        united = until = 0.0
+        for start, end in spans:
+            united += max(0.0, end - max(start, until))
+            until = max(until, end)
+        return max(1.0, lived / united) if united else 1.0
+
     @property
     def as_recorded(self) -> bool:
         """Whether the priced link is the recorded one, so that times stand as they were taken."""
@@ -204,7 +223,8 @@ class Facts:
             return token.ms
         own = max(0.0, token.ms - (token.network_ms or 0.0)) * self.steady
         cell = self.generation
-        return own + self.link.ms(cell.bytes / self.tokens, cell.trips / self.tokens)
+        moved = self.link.ms(cell.bytes / self.tokens, cell.trips / self.tokens)
+        return own + moved * self.at_once
 
     @cached_property
     def prompt_ms(self) -> float | None:
@@ -258,7 +278,7 @@ class Facts:
             frames: places (see ggml.place) of packets that show it.
             total_bytes: of the whole run, attributed to the cause.
             trips: round trips likewise.
-            delay_ms: what it cost besides, in the whole run.
+            delay_ms: what it cost besides, in the whole run, to each request that waited.
             per: the token that it is divided by.
             whole_request: the cause lies outside of the tokens' own time (before, or between
                 requests), so that its share is one of whole requests, and only a delay that a
@@ -272,6 +292,7 @@ class Facts:
         n = tokens or 1
         count, waits = total_bytes / n, trips / n
         ms = self.link.ms(count, waits) + delay_ms / n if tokens else 0.0
+        felt = ms
         whole = self.token_ms if per == TOKEN else self.prompt_ms
         share = None
         if whole and tokens:
@@ -279,7 +300,9 @@ class Facts:
             base = extra or whole
             if not whole_request:
                 ms = min(ms, base)
-            share = ms / max(base + ms if between else base, ms)
+                many = self.at_once if per == TOKEN else 1.0
+                felt = min(ms + (many - 1) * self.link.ms(count, waits), base)
+            share = felt / max(base + felt if between else base, felt)
         level = severity(share)
         if whole_request and ms * tokens < _NOTICED_MS * max(1, len(self.analysis.requests)):
             level = "info"
@@ -289,7 +312,7 @@ class Facts:
         names = self.health.files
         remaining = None
         if whole is not None and tokens:
-            remaining = whole if whole_request else max(0.0, whole - ms)
+            remaining = whole if whole_request else max(0.0, whole - felt)
         return Finding(
             id=name,
             severity=level,

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 #: Plain passes that are enough to measure a plain token.
 _ENOUGH = 5
-_MODELLED = "modelled"
+_MODELLED, _OTHER = "modelled", "measured in the other run"
+#: Requests at once from which rounds are shared.
+_SEVERAL = 1.2
 #: Acceptance below which most of what is drafted is lost.
 _HALF = 0.5
 #: Gains and losses smaller than this are none.
@@ -37,13 +39,14 @@ class Rates:
     """Milliseconds of a round and of a plain token, tokens and drafts a round.
 
     Attributes:
-        modelled: whether the plain token was not measured.
+        together: requests that share a round. modelled: whether the plain token was not measured.
     """
 
     round_ms: float
     plain_ms: float
     per_round: float
     drafts: float
+    together: float
     modelled: bool
 
     @property
@@ -113,13 +116,16 @@ def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | No
     rounds, token_ms = facts.rounds, facts.token_ms
     if not rounds or token_ms is None or not facts.drafted:
         return None
-    plain = _plain(facts) if plain_ms is None else (plain_ms, "measured in the other run")
+    plain = _plain(facts) if plain_ms is None else (plain_ms, _OTHER)
     if plain is None:
         return None
     plain_ms, source = plain
-    per_round = (facts.accepted + rounds) / rounds
+    together = _together(facts)
+    if source != _OTHER:
+        plain_ms /= together
+    per_round = facts.accepted / rounds + together
     plain_passes = facts.analysis.phases["decode"].rows
-    total = token_ms * facts.tokens
+    total = token_ms * facts.tokens / facts.at_once
     round_ms = max(total - plain_passes * plain_ms, 0.0) / rounds
     if round_ms <= 0:
         return None
@@ -129,7 +135,8 @@ def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | No
     causes = _causes(facts, rounds, plain_ms)
     acceptance = facts.accepted / facts.drafted
     modelled = source == _MODELLED
-    even_acceptance = (even - 1) / drafts
+    even_acceptance = (even - together) / drafts
+    rates = Rates(round_ms, plain_ms, per_round, drafts, together, modelled)
     return Speculation(
         rounds=rounds,
         drafts_per_round=drafts,
@@ -143,17 +150,23 @@ def speculation(facts: Facts, plain_ms: float | None = None) -> Speculation | No
         speedup=speedup,
         causes=causes,
         verdict=_verdict(speedup, even_acceptance, acceptance),
-        advice=tuple(
-            _advice(facts, Rates(round_ms, plain_ms, per_round, drafts, modelled), causes)
-        ),
+        advice=tuple(_advice(facts, rates, causes)),
     )
 
 
 # -- a token without speculation -----------------------------------------------------------------
 
 
+def _together(facts: Facts) -> float:
+    """Requests whose drafts a verify pass holds, on average."""
+    verify = facts.analysis.phases["verify"]
+    if facts.at_once < _SEVERAL:
+        return 1.0
+    return max(1.0, (verify.rows - facts.drafted) / verify.passes)
+
+
 def _plain(facts: Facts) -> tuple[float, str] | None:
-    """Milliseconds of a plain token, and how that is known."""
+    """Milliseconds of a pass of plain tokens, and how that is known."""
     decode = facts.analysis.phases["decode"]
     periods = facts.evidence.places.periods["decode"]
     local = facts.link is not facts.recorded or not facts.recorded.recorded
@@ -169,9 +182,10 @@ def _plain(facts: Facts) -> tuple[float, str] | None:
         return None
     waits = sum(s.waits for s in places.servers.values()) / places.passes
     waited = sum(s.waited_ns for s in places.servers.values()) / 1e6 / places.passes
-    computed = max(0.0, waited - waits * (facts.recorded_rtt_ms or 0.0))
+    computed = max(0.0, waited - waits * (facts.recorded_rtt_ms or 0.0)) * facts.steady
     draft = facts.analysis.phases["draft"]
-    client = facts.client_ms * facts.tokens / max(1, verify.passes + draft.passes)
+    client = facts.client_ms * facts.tokens / facts.at_once
+    client /= max(1, verify.passes + draft.passes)
     rows = facts.tallies.sum(phases=("verify",), roles=_PER_ROW)
     fixed = facts.tallies.sum(phases=("verify",), roles=("kv_rotation", "recurrent_ids"))
     moved = rows.bytes / verify.rows + fixed.bytes / verify.passes
@@ -187,7 +201,7 @@ def _causes(facts: Facts, rounds: int, plain_ms: float) -> tuple[Cause, ...]:
 
     spent = facts.tallies.sum
     graphs = facts.evidence.graphs
-    tokens = facts.tokens
+    tokens = facts.tokens / facts.at_once
     logits = spent(phases=("verify",), roles=("logits",))
     extra = logits.bytes * (1 - rounds / max(rounds, facts.analysis.phases["verify"].rows))
     draft = facts.analysis.phases["draft"]
@@ -261,7 +275,7 @@ def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
             facts.tallies.sum(phases=("verify",), roles=("kv_rotation",)).bytes / facts.rounds
         )
         plain = max(plain_ms - less, 1e-9) if name == "kv-rotation" else plain_ms
-        even = (left / plain - 1) / drafts
+        even = (left / plain - rates.together) / drafts
         pays = f"break-even at {even:.0%} acceptance" if even <= 1 else "still none would pay"
         lines.append(f"{what}: {round_ms:.3g} -> {left:.3g} ms a round, {pays}")
     if rates.speedup < 1 + _MARGIN:
@@ -278,11 +292,11 @@ def _advice(facts: Facts, rates: Rates, causes: tuple[Cause, ...]) -> list[str]:
 
 def _link_that_would_do(facts: Facts, rates: Rates) -> list[str]:
     none = ["no shorter round-trip time alone would make it pay at this acceptance"]
-    if rates.per_round <= 1 + _MARGIN:
+    if rates.per_round <= (1 + _MARGIN) * rates.together:
         return none  # a round returns what a plain token does
     plain = facts.tallies.sum(phases=("decode",))
     trips = (facts.generation.trips - plain.trips) / facts.rounds
-    plain_trips = 1.0
+    plain_trips = 1 / rates.together
     a = rates.per_round * (rates.plain_ms - facts.link.rtt_ms * plain_trips)
     b = rates.round_ms - facts.link.rtt_ms * trips
     slope = trips - rates.per_round * plain_trips

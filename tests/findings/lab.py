@@ -47,8 +47,8 @@ EXPECTED: dict[str, tuple[frozenset[str] | set[str], frozenset[str] | set[str]]]
     "ngram-hybrid": ({"recurrent-state-transfer"}, USUAL | {"prompt-checkpoint", "verify-logits"}),
     "alloc-storm": (REJECTED | {"alloc-query-storm"}, MTP - USUAL | OLD | {"prompt-cache-save"}),
     "parallel-mtp": (
-        REJECTED - {"draft-round-trips"} | {"parallel-serialised", "alloc-query-storm"},
-        MTP - USUAL | OLD | {"prompt-cache-save", "draft-round-trips"},
+        REJECTED | {"parallel-serialised", "alloc-query-storm"},
+        MTP - USUAL | OLD | {"prompt-cache-save"},
     ),
     # -- placement -------------------------------------------------------------------------------
     "experts-on-client": ({"extra-crossings", "graph-resent", "graph-ancestry"}, USUAL),

@@ -90,3 +90,16 @@ def test_one_pass_that_was_held_up_does_not_make_a_slow_run(
     assert busy.token_ms is not None
     assert busy.token_ms < 1.5 * calm.token_ms
     assert {f.id for f in find(busy) if f.severity != "info"} == set()
+
+
+def test_each_of_several_requests_waits_for_all_of_a_pass() -> None:
+    """A token's time is its request's, and holds the round trips of passes that serve others."""
+    facts = diagnosed("parallel-mtp").facts
+    assert facts.at_once > 1.5
+    assert diagnosed("v7.0-qwen35-mtp").facts.at_once == pytest.approx(1)
+    trips = facts.generation.trips / facts.tokens * facts.link.rtt_ms
+    finding = next(f for f in find(facts) if f.id == "draft-round-trips")
+    assert facts.token_ms is not None
+    alone = finding.cost.round_trips_per_token * facts.link.rtt_ms / facts.token_ms
+    assert finding.share == pytest.approx(alone * facts.at_once)
+    assert trips * facts.at_once < facts.token_ms

@@ -54,5 +54,5 @@ def find(facts: Facts) -> Finding | None:
             "mean_stall_ms": mean,
         },
         frames=waits.stall_numbers,
-        delay_ms=lost,
+        delay_ms=lost * facts.at_once,
     )

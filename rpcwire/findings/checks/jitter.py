@@ -42,7 +42,7 @@ def find(facts: Facts) -> Finding | None:
     median = times_of.quantile(0.5) / 1e6
     low, high = times_of.quantile(0.1) / 1e6, times_of.quantile(0.9) / 1e6
     mean = times_of.total / times_of.count / 1e6
-    delay = facts.generation.trips * max(0.0, mean - low)
+    delay = facts.generation.trips * max(0.0, mean - low) * facts.at_once
     if facts.per_token(delay) < WARNING_SHARE * (facts.token_ms or 0.0):
         return None
     return facts.finding(

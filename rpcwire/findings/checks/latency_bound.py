@@ -25,7 +25,7 @@ def find(facts: Facts) -> Finding | None:
         return None
     cell = facts.generation
     trips = facts.per_token(cell.trips)
-    spent = trips * facts.link.rtt_ms
+    spent = trips * facts.link.rtt_ms * facts.at_once
     share = ratio(spent, whole)
     if share < _SHARE:
         return None

@@ -22,7 +22,7 @@ def find(facts: Facts) -> Finding | None:
     cell = facts.generation
     count = facts.per_token(cell.bytes)
     spent = facts.link.ms(count)
-    share = ratio(spent, whole)
+    share = ratio(spent * facts.at_once, whole)
     if share < _SHARE:
         return None
     return facts.finding(

@@ -53,7 +53,7 @@ def find(facts: Facts) -> Finding | None:
             "rounds": facts.rounds,
         },
         frames=facts.tallies.sum(phases=("verify",), commands=_GRAPHS).numbers,
-        delay_ms=lost,
+        delay_ms=lost * facts.at_once,
         confidence="high" if account and account.plain_source == "measured" else "medium",
     )
 

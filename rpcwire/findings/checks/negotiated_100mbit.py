@@ -41,6 +41,6 @@ def find(facts: Facts) -> Finding | None:
             * (1 - rate / 941.0),
         },
         frames=facts.evidence.loading.weight_numbers or cell.numbers,
-        delay_ms=lost * facts.tokens,
+        delay_ms=lost * facts.tokens * facts.at_once,
         confidence="medium",
     )

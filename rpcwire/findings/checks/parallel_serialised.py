@@ -24,21 +24,11 @@ _FEW = 8
 
 def find(facts: Facts) -> Finding | None:
     """The finding, if requests overlapped and their passes did not."""
-    spans = sorted(
-        (r.start_s + (r.prefill_s or 0.0), r.start_s + (r.prefill_s or 0.0) + r.decode_s)
-        for r in facts.analysis.requests
-        if r.decode_s
-    )
-    lived = sum(end - start for start, end in spans)
-    united, until = 0.0, 0.0
-    for start, end in spans:
-        united += max(0.0, end - max(start, until))
-        until = max(until, end)
     phases = facts.analysis.phases
     passes = phases["decode"].passes + phases["verify"].passes
-    if not united or passes < _FEW:
+    if passes < _FEW:
         return None
-    at_once = lived / united
+    at_once = facts.at_once
     per_round = 1 + ratio(facts.drafted, facts.rounds)
     sequences = ratio(phases["decode"].rows + phases["verify"].rows / per_round, passes)
     if facts.rounds and facts.drafted:

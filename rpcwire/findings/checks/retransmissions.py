@@ -41,7 +41,7 @@ def find(facts: Facts) -> Finding | None:
     # How many fell on tokens is not known one by one: as many as their part of the bytes.
     whole = facts.analysis.capture.stream_bytes
     part = ratio(facts.generation.bytes, whole)
-    delay = repeats * part * max(facts.recorded_rtt_ms or 0.0, facts.link.rtt_ms)
+    delay = facts.at_once * repeats * part * max(facts.recorded_rtt_ms or 0.0, facts.link.rtt_ms)
     return facts.finding(
         ID,
         f"{repeats:,} segments ({size(count)}) were sent again, "

@@ -24,7 +24,11 @@ def find(facts: Facts) -> Finding | None:
     """The finding, if the headers of packets more than needed are felt in a token's time."""
     waits, whole = facts.evidence.waits, facts.token_ms
     extra = waits.pieces * _HEADERS
-    if not extra or not whole or facts.link.ms(facts.per_token(extra)) < _SHARE * whole:
+    if (
+        not extra
+        or not whole
+        or facts.link.ms(facts.per_token(extra)) * facts.at_once < _SHARE * whole
+    ):
         return None
     return facts.finding(
         ID,

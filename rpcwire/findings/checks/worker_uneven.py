@@ -61,6 +61,6 @@ def find(facts: Facts) -> Finding | None:
         figures={"ms_per_pass": busy, "graph_nodes": nodes, "passes": places.passes},
         frames=frames,
         # Half of its layers may be moved before the other one is as slow.
-        delay_ms=lost / 2 * places.passes * facts.steady,
+        delay_ms=lost / 2 * places.passes * facts.steady * facts.at_once,
         confidence="medium",
     )
