@@ -8,15 +8,19 @@ from typing import Any
 
 import click
 
-from rpcwire.cli.options import as_json, captures, narrowing
+from rpcwire.cli.options import FILE, as_json, captures, narrowing
 from rpcwire.cli.progress import ProgressLine
 from rpcwire.output.tables_csv import TABLES, table_csv
 
 
 @click.command("analyze", short_help="account for bytes and round trips of a capture")
 @captures
-@click.option("--gguf", metavar="MODEL", help="Compare with the arithmetic of this GGUF file.")
-@click.option("--plot", metavar="OUT", help="Draw bytes by role beside the floor (.svg, .png).")
+@click.option(
+    "--gguf", type=FILE, metavar="MODEL", help="Compare with the arithmetic of this GGUF file."
+)
+@click.option(
+    "--plot", type=FILE, metavar="OUT", help="Draw bytes by role beside the floor (.svg, .png)."
+)
 @narrowing
 @click.option(
     "-v",

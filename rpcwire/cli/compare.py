@@ -7,14 +7,14 @@ import sys
 
 import click
 
-from rpcwire.cli.options import as_json, ports
+from rpcwire.cli.options import FILE, as_json, ports
 from rpcwire.cli.pricing import priced_on, pricing
 from rpcwire.cli.progress import ProgressLine
 
 
 @click.command("compare", short_help="the same job with and without: what grew, and why")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", type=FILE, metavar="A")
+@click.argument("b", type=FILE, metavar="B")
 @pricing
 @ports
 @click.option("-v", "--verbose", count=True, help="Show every phase and role.")

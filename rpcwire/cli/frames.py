@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rpcwire.cli.options import as_json, captures, narrowing
+from rpcwire.cli.options import FILE, as_json, captures, narrowing
 from rpcwire.cli.progress import ProgressLine
 
 
@@ -17,7 +17,7 @@ from rpcwire.cli.progress import ProgressLine
 @narrowing
 @as_json
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV with a header line.")
-@click.option("--parquet", metavar="OUT", help="Write a Parquet file (needs pyarrow).")
+@click.option("--parquet", type=FILE, metavar="OUT", help="Write a Parquet file (needs pyarrow).")
 def command(
     captures: tuple[str, ...],
     as_json: bool,

@@ -16,6 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _RANGE = re.compile(r"^(\d{1,5})(?:-(\d{1,5}))?$")
 _LAST_PORT = 65535
 
+#: The name of a file, which shells complete; opening it says what is wrong with it.
+FILE = click.Path(readable=False)
+
 
 class Ports(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
     """A port, a range, or a list of both: 50052, 50052-50060, 50052,50060."""
@@ -61,7 +64,9 @@ def _all_ports(
 
 def captures(command: F) -> F:
     """CAPTURE…, one or more."""
-    return click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)(command)
+    return click.argument("captures", metavar="CAPTURE...", type=FILE, nargs=-1, required=True)(
+        command
+    )
 
 
 def ports(command: F) -> F:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rpcwire.cli.options import FILE
 from rpcwire.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _LlamaFlags(click.Command):
 @click.option(
     "--plot", type=click.Path(dir_okay=False), metavar="OUT", help="A chart, .svg or .png."
 )
-@click.option("--from", "capture", metavar="CAPTURE", help="Start from a recorded run.")
+@click.option("--from", "capture", type=FILE, metavar="CAPTURE", help="Start from a recorded run.")
 @click.option("--json", "as_json", is_flag=True, help="The document instead of words.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rpcwire.cli.options import Ports
+from rpcwire.cli.options import FILE, Ports
 from rpcwire.errors import UsageError
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|m|min|h)?$")
@@ -53,7 +53,9 @@ class RingSize(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
     short_help="capture around a run",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@click.option("-o", "--output", metavar="OUT", required=True, help="The pcapng file to write.")
+@click.option(
+    "-o", "--output", type=FILE, metavar="OUT", required=True, help="The pcapng file to write."
+)
 @click.option(
     "-i",
     "--interface",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from rpcwire.cli.options import FILE
+
 
 @click.command("relay", short_help="record without capture rights, as a TCP relay")
 @click.argument("listen", metavar="LISTEN")
 @click.argument("target", metavar="TARGET")
-@click.option("-o", "--output", metavar="OUT", help="Record to this pcapng file.")
+@click.option("-o", "--output", type=FILE, metavar="OUT", help="Record to this pcapng file.")
 @click.option(
     "--slim/--full",
     default=True,

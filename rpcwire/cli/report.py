@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rpcwire.cli.options import captures, narrowing
+from rpcwire.cli.options import FILE, captures, narrowing
 from rpcwire.cli.progress import ProgressLine
 from rpcwire.errors import UsageError
 
@@ -15,9 +15,16 @@ from rpcwire.errors import UsageError
 @click.command("report", short_help="one self-contained HTML page with figures")
 @captures
 @click.option(
-    "-o", "--output", required=True, metavar="OUT", help="The page; - is standard output."
+    "-o",
+    "--output",
+    required=True,
+    type=FILE,
+    metavar="OUT",
+    help="The page; - is standard output.",
 )
-@click.option("--gguf", metavar="MODEL", help="Compare with the arithmetic of this GGUF file.")
+@click.option(
+    "--gguf", type=FILE, metavar="MODEL", help="Compare with the arithmetic of this GGUF file."
+)
 @click.option("--compare", "two", is_flag=True, help="The captures are two runs: set them beside.")
 @narrowing
 def command(

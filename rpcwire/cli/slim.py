@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rpcwire.cli.options import FILE
+
 
 @click.command("slim")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", type=FILE, metavar="IN")
+@click.argument("target", type=FILE, metavar="OUT")
 @click.option(
     "--anonymize",
     is_flag=True,

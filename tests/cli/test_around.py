@@ -89,7 +89,14 @@ def test_completion_scripts_ask_rpcwire(shell: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "at", "expected"),
-    [("rpcwire ", 1, set(COMMANDS)), ("rpcwire frames --", 2, {"--json", "--csv", "--port"})],
+    [
+        ("rpcwire ", 1, {f"plain,{name}" for name in COMMANDS}),
+        ("rpcwire frames --", 2, {"plain,--json", "plain,--csv", "plain,--port"}),
+        ("rpcwire analyze cap", 2, {"file,cap"}),
+        ("rpcwire report run.pcap -o", 4, {"file,"}),
+        ("rpcwire wireshark --folder", 3, {"dir,"}),
+        ("rpcwire analyze --csv ro", 3, {"plain,roles"}),
+    ],
 )
 def test_completion_completes(words: str, at: int, expected: set[str]) -> None:
     done = subprocess.run(
@@ -104,7 +111,7 @@ def test_completion_completes(words: str, at: int, expected: set[str]) -> None:
         text=True,
         check=True,
     )
-    assert {line.partition(",")[2] for line in done.stdout.splitlines()} >= expected
+    assert set(done.stdout.splitlines()) >= expected
 
 
 def test_every_command_has_a_man_page_with_its_options() -> None:
