@@ -205,7 +205,7 @@ def test_a_killed_worker(lab: Rig, models: Path) -> None:
     assert recorder.wait(60) != 0  # the command failed, and its status is passed on
     read = analyze(path)
     assert read["capture"]["stream_bytes"] > 1_000_000
-    assert not read["capture"]["undecoded_bytes"]
+    assert read["capture"]["undecoded_bytes"] < 9  # the beginning of a header, at most
 
 
 def test_a_capturer_that_is_killed(lab: Rig, models: Path) -> None:
