@@ -17,6 +17,8 @@ from .pages import compared, page
 
 SPAN = "(c => c.dataset.to - c.dataset.from)(document.querySelector('.wf-chart'))"
 NAMES = ("v7.0-qwen35-mtp", "v7.0-two-servers", "v2.0.0-llama-bench", "v7.0-load-cold-snap400")
+#: Looked at by the quick tests; all of them by `make check`.
+QUICK = (("v7.0-qwen35-mtp", 1280), ("v7.0-two-servers", 390))
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +35,14 @@ def shown(browser: Browser, tmp_path: Path) -> Browser:
     return browser
 
 
-@pytest.mark.parametrize("name", [*NAMES, "two runs"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        pytest.param(name, width, marks=[] if (name, width) in QUICK else [pytest.mark.slow])
+        for name in (*NAMES, "two runs")
+        for width in (1280, 390)
+    ],
+)
 def test_quiet_and_in_one_piece(browser: Browser, tmp_path: Path, name: str, width: int) -> None:
     path = tmp_path / "report.html"
     source = compared("v7.0-qwen35-plain", "v7.0-qwen35-mtp") if name == "two runs" else page(name)

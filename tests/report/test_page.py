@@ -215,6 +215,7 @@ def test_bad_usage(arguments: list[str], words: str) -> None:
     assert run_line(["report", capture("v7.0-two-servers"), *arguments]) == 2
 
 
+@pytest.mark.slow
 def test_the_worst_page_is_a_few_megabytes() -> None:
     """Every sample as long as it may be, and no word twice."""
     found = copy(run("v7.0-two-servers"))

@@ -15,8 +15,8 @@ pytestmark = needs_tshark
 
 #: tshark shows links to later packets only if it builds trees in its first pass, so with a filter.
 TWO_PASSES = ("-2", "-Y", "ggml_rpc", "-o", "ggml_rpc.graph_tensors:0")
-#: These two are read by the quick tests, all of them by `make check`.
-QUICK = {"v7.0-load-cold-snap400", "v7.0-ssh-tunnel"}
+#: Read by the quick tests; all of them by `make check`.
+QUICK = {"v7.0-load-cold-snap400"}
 ALL = [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in NAMES]
 
 
@@ -68,9 +68,8 @@ def _same_roles(rows: list[FrameRow], shown: list[Shown]) -> None:
     assert all(s["role"] in ours[s.key] for s in told)
 
 
-@pytest.mark.parametrize(
-    "name", ["v7.0-load-cold-snap400", pytest.param("v7.0-output-local", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["v7.0-load-cold-snap400", "v7.0-output-local"])
 def test_one_pass_shows_the_same(name: str, lua: Path) -> None:
     quiet = ("-o", "ggml_rpc.graph_tensors:0")
     once = messages(lua, capture(name), *quiet)
@@ -88,6 +87,7 @@ def test_one_pass_shows_the_same(name: str, lua: Path) -> None:
         assert lacking <= later, (a.key, lacking)
 
 
+@pytest.mark.slow
 def test_every_tensor_has_the_name_type_and_shape_that_frames_list(lua: Path) -> None:
     name = "v7.0-output-local"
     ours = {

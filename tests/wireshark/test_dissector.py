@@ -44,6 +44,7 @@ def test_named_on_a_port_by_the_user(lua: Path, tmp_path: Path) -> None:
     assert found[1]["alignment"] == "64"
 
 
+@pytest.mark.slow
 def test_other_traffic_is_left_alone(lua: Path, tmp_path: Path) -> None:
     web = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
     talk = Talk(port=8080).send(0, web).send(1, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -179,9 +180,8 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
 def test_damage_raises_no_error(seed: int, lua: Path, tmp_path: Path) -> None:
     name = ("v7.0-output-local", "v2.0.0-llama-bench", "v7.0-ssh-tunnel")[seed % 3]
     path = tmp_path / "damaged.pcap"
@@ -192,6 +192,7 @@ def test_damage_raises_no_error(seed: int, lua: Path, tmp_path: Path) -> None:
     run(lua, path, "-2", "-Y", "ggml_rpc", *names)
 
 
+@pytest.mark.slow
 def test_two_passes_without_a_filter(lua: Path) -> None:
     """There the first pass builds no tree; everything is read in the second."""
     path = capture("v7.0-ssh-tunnel")

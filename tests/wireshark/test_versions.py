@@ -54,7 +54,7 @@ def conversation(rpc: Layers) -> Talk:
     return talk
 
 
-QUICK = ("none-1", "none-4", "3.0.0", "7.0.0", "ik-344")
+QUICK = ("7.0.0", "ik-344")
 
 
 @pytest.mark.parametrize(
