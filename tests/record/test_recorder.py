@@ -142,7 +142,7 @@ def test_an_earlier_recording_stays_until_there_is_another(
     assert books(job.path)["streams"]
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("delay", [0.05, 0.4])
 def test_ctrl_c_at_any_moment_leaves_a_readable_file_or_none(
     tmp_path: Path, fake: list[str], delay: float
 ) -> None:
@@ -231,7 +231,7 @@ def test_an_impossible_file_is_known_before_anything_runs(tmp_path: Path, fake: 
 
 
 def test_a_ring_keeps_the_last_files(tmp_path: Path, fake: list[str]) -> None:
-    job = plan(tmp_path, duration_s=1.0, full=True, ring=(1_000_000, 2))
+    job = plan(tmp_path, duration_s=0.5, full=True, ring=(1_000_000, 2))
     result = Recorder(job).run()
     assert [p.name for p in result.files] == sorted(p.name for p in tmp_path.glob("run_*.pcapng"))
     assert len(result.files) == 2
