@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 #: while requests are out of step.
 MOST_HELD = 4 << 20
 UNKNOWN = "UNKNOWN"
+_MOST_NAMED = 6  #: gaps of each direction that notes name
 HELLO_NAME = "HELLO"
 _ANY: Expected = frozenset((-1,))
 
@@ -388,7 +389,7 @@ class RpcConnection:
     def _gap(self, direction: int, gap: Gap) -> None:
         self.undecoded[direction] += gap.end - gap.start
         self.gap_count[direction] += 1
-        if len(self.gaps) < 10:
+        if self.gap_count[direction] <= _MOST_NAMED:
             self.gaps.append((direction, gap))
         self._pairing.loose = True
 
