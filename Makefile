@@ -45,7 +45,7 @@ bench: $(VENV)/ready-dev
 lab: $(VENV)/ready-dev
 	PYTHON=$(BIN)/python tests/lab/run
 
-# Generated documentation: docs/protocol.md; man pages and completions into build/share.
+# Generated documentation: docs/protocol.md and docs/reference.md; man pages and completions into build/share.
 docs man: $(VENV)/ready
 	$(BIN)/python tools/docs.py $@
 

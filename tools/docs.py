@@ -1,9 +1,11 @@
-"""Writes what is generated: docs/protocol.md, man pages, completion scripts (`make docs man`)."""
+"""Writes what is generated: pages of docs/, man pages, completion scripts (`make docs man`)."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+from api_page import api_page
 
 from rpcwire.cli.completion import SHELLS, script
 from rpcwire.cli.manpage import pages
@@ -13,8 +15,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def write_docs() -> None:
-    """docs/protocol.md, which is kept in the repository."""
-    (ROOT / "docs" / "protocol.md").write_text(protocol_page(), "utf-8")
+    """Pages that are kept in the repository."""
+    for name, text in (("protocol.md", protocol_page()), ("reference.md", api_page())):
+        (ROOT / "docs" / name).write_text(text, "utf-8")
 
 
 def write_man(folder: Path) -> None:

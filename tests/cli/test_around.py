@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import rpcwire
 from rpcwire import __version__
 from rpcwire.cli import completion, doctor, wireshark
 from rpcwire.cli.commands import COMMANDS
@@ -138,6 +140,15 @@ def test_man_pages_are_good_roff() -> None:
 
 def test_the_protocol_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "protocol.md").read_text("utf-8") == protocol_page()
+
+
+def test_the_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scapy")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    made = import_module("api_page").api_page()
+    assert (ROOT / "docs" / "reference.md").read_text("utf-8") == made
+    for name in rpcwire.__all__:
+        assert name.startswith("_") or f"### {name}\n" in made
 
 
 def test_the_protocol_page_has_every_version_and_command() -> None:
