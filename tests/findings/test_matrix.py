@@ -39,9 +39,10 @@ def test_every_id_of_the_issue_is_there_with_its_page() -> None:
         "dialect-disagrees-with-hello", "rdma-takeover", "capture-loss", "capture-cut",
         "one-sided-capture", "mid-stream-start",
     }  # fmt: skip
-    assert {check.id for check in all_checks()} == ids
+    checks = {check.id for check in all_checks()}
+    assert ids <= checks
     pages = {page.stem for page in (CAPTURES.parent / "docs" / "findings").glob("*.md")}
-    assert pages - {"README"} == ids
+    assert pages - {"README"} == checks
 
 
 @pytest.mark.parametrize("name", EXPECTED)
