@@ -1,0 +1,1 @@
+"""The documentation as its readers use it."""
