@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from rpcwire.ggml.versions import RESPONSE_HEADER
 from rpcwire.runs.graphview import GraphView, ViewCache
+from rpcwire.runs.judge import Judge
 from rpcwire.runs.link import Link
-from rpcwire.runs.passes import PER_TOKEN, TIMED, Context, Group, Pass, PassBuilder, give_phase
+from rpcwire.runs.passes import Group, Pass, PassBuilder, give_phase
 from rpcwire.runs.requests import RequestTracker
 from rpcwire.runs.roles import (
     ALLOCATIONS,
@@ -17,7 +17,6 @@ from rpcwire.runs.roles import (
     activation_role,
     read_role,
 )
-from rpcwire.runs.sequences import GENERATING
 from rpcwire.runs.shapes import output_role
 from rpcwire.runs.steps import Step, make_step
 
@@ -25,12 +24,10 @@ if TYPE_CHECKING:
     from rpcwire.ggml.frame import Frame
     from rpcwire.ggml.stream import RpcConnection
     from rpcwire.runs.run import RunBuilder
-    from rpcwire.runs.sequences import Request
 
 _MAX_PENDING = 20_000  #: uploads that wait for the graph that names them
 _MAX_QUERIES = 20_000
 _MAX_SIZES = 1_000
-_MOST_JUDGED = 64  #: target passes of which a part may come late, held back by a loss
 
 
 class Client:
@@ -50,8 +47,7 @@ class Client:
         self._state: Group | None = None
         self._restored = False
         self._views = ViewCache()
-        self._lossy = False  #: something of its connections was not captured
-        self._judged: deque[Pass] = deque(maxlen=_MOST_JUDGED)
+        self._judge = Judge(self.passes, self.tracker)
         self._handlers = {
             **dict.fromkeys(PROBES, self._probe),
             **dict.fromkeys(ALLOCATIONS, self._allocation),
@@ -132,7 +128,7 @@ class Client:
 
     def _link(self, connection: RpcConnection) -> Link:
         link = self._links[connection] = Link(connection)
-        self._lossy |= not connection.start_captured
+        self._judge.lossy |= not connection.start_captured
         old = self._servers.get(connection.server)
         if old is not None:  # a server serves one connection at a time
             self._end_link(old)
@@ -280,7 +276,7 @@ class Client:
         undecoded = link.connection.undecoded_bytes
         if undecoded != link.undecoded or link.holed:
             link.undecoded, link.holed = undecoded, False
-            self._lossy = True
+            self._judge.lossy = True
             self.tracker.doubt()
 
     # -- steps and passes ----------------------------------------------------------------------
@@ -363,64 +359,15 @@ class Client:
 
     def _settle_passes(self, finishing: bool = False) -> None:
         for p in self.passes.closed(finishing):
-            state = p.state_before
-            if state is not None:  # what moves while a request runs is its cost
-                running = self.tracker.continued(p)
-                if running is not None:
-                    self._weigh(state, running, p)
-                state.settle("state")
-            phase = self._judge(p)
+            if p.state_before is not None:
+                self._judge.weigh(p.state_before, p)
+                p.state_before.settle("state")
+            phase = self._judge.phase(p)
             for f in p.clears:
                 give_phase(f, "warmup" if phase == "warmup" else "load")
             p.clears = []
             p.group.settle(phase)
             self._run.settled(p)
-
-    def _weigh(self, state: Group, request: Request, p: Pass) -> None:
-        """State moved before a pass that goes on with a request is its cost."""
-        checkpoint = request.generated_tokens == 1 == p.rows and not self.tracker.speculative
-        if request.kind == GENERATING and checkpoint:  # of the prompt: llama-server's time for it
-            request.prompt_end_ns = max(request.prompt_end_ns, state.end_ns)
-            state.weight = PER_TOKEN
-        else:
-            state.weight = TIMED if request.kind == GENERATING else PER_TOKEN
-
-    def _judge(self, p: Pass) -> str:
-        if p.is_shift:
-            self.tracker.shift(p)
-            return "other"
-        warm = bool(p.clears)
-        if p.next is not None:
-            # Without positions: two rows that a prompt follows are llama-server's.
-            unseen = p.next.positions is None
-            warm = (warm or p.rows == 2 <= p.next.rows) if unseen else p.next.at_start
-        if p.may_warm_up(self._lossy) and warm:
-            p.context.warmups += 1
-            self.tracker.bench = p.context.cached and not p.clears and not self._lossy
-            return "warmup"
-        if p.context.first_use < 0:
-            p.context.first_use = p.id
-        if self._is_draft(p.context):
-            return self.tracker.draft(p)
-        for q in self._judged:
-            if q.is_other_part(p):
-                return q.group.phase
-        if self._lossy:
-            self._judged.append(p)
-        return self.tracker.target(p)
-
-    def _is_draft(self, context: Context) -> bool:
-        """A head; or the smaller of two models in use at once, the later one if they are equal."""
-        context.is_draft |= context.is_head or any(
-            not c.is_head
-            and c is not context
-            and c.alive
-            and c.answers
-            and c.first_use >= 0
-            and (c.nodes, -c.first_use) > (context.nodes, -context.first_use)
-            for c in self.passes.contexts.values()
-        )
-        return context.is_draft
 
     # -- state ---------------------------------------------------------------------------------
 
