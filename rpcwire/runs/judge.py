@@ -52,8 +52,10 @@ class Judge:
             warm = (warm or p.rows == 2 <= p.next.rows) if unseen else p.next.at_start
         if p.may_warm_up(self.lossy) and warm:
             p.context.warmups += 1
-            self._tracker.bench = p.context.cached and not p.clears and not self.lossy
+            self._look_for_bench(p)
             return "warmup"
+        if p.ordinal == 0:
+            self._look_for_bench(p)
         if p.context.first_use < 0:
             p.context.first_use = p.id
         if self._is_draft(p.context):
@@ -64,6 +66,13 @@ class Judge:
         if self.lossy:
             self._judged.append(p)
         return self._tracker.target(p)
+
+    def _look_for_bench(self, p: Pass) -> None:
+        """A new context's first pass: llama-server clears the cache after it, llama-bench not."""
+        context = p.context
+        if context.is_head:
+            return
+        self._tracker.bench = context.is_new and context.cached and not p.clears and not self.lossy
 
     def _is_draft(self, context: Context) -> bool:
         """A head; or the smaller of two models in use at once, the later one if they are equal."""
