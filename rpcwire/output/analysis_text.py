@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rpcwire.findings.pricing import LOCAL_RTT_MS
 from rpcwire.output.diagnose_text import finding_lines
 from rpcwire.output.model_text import model_section
 from rpcwire.output.summary import summary
@@ -48,7 +49,11 @@ def analysis_text(analysis: Analysis, style: Style, *, verbose: int = 0) -> str:
     parts.append(_capture(analysis, style, verbose))
     worst = finding_lines(analysis.findings, style)
     if worst:
-        parts.append("\n".join([style.bold("FINDINGS"), *worst]))
+        rtt = analysis.per_token.rtt_ms
+        near = (
+            ", priced on 1 Gbit Ethernet, 0.3 ms" if rtt is not None and rtt < LOCAL_RTT_MS else ""
+        )
+        parts.append("\n".join([style.bold("FINDINGS") + near, *worst]))
     return "\n\n".join(p for p in parts if p)
 
 
