@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import tomllib
 from pathlib import Path
@@ -73,3 +75,16 @@ def test_the_rows_that_extending_shows_are_rows() -> None:
     assert set(fields) == set(tomllib.loads((data / "links.toml").read_text())["links"]["1gbe"])
     (fields,) = gpu.values()
     assert set(fields) == set(tomllib.loads((data / "gpus.toml").read_text())["gpus"]["rtx-3060"])
+
+
+def test_the_notebook_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "notebook.md").read_text("utf-8")
+    printed = io.StringIO()
+    space: dict[str, object] = {}
+    with contextlib.redirect_stdout(printed):
+        for block in re.findall(r"(?ms)^```python\n(.*?)^```", page):
+            exec(compile(block, "notebook", "exec", dont_inherit=True), space)
+    shown = "".join(re.findall(r"(?ms)^```text\n(.*?)^```", page))
+    assert printed.getvalue().split() == shown.split()
