@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any
 
+from rpcwire.cli.termline import TerminalLine
 from rpcwire.output.units import bytes_text
 
 
-class LiveLine:
-    """Shows figures of record.live.Pulse on standard error, where that is a terminal.
-
-    Args:
-        quiet: show none: somebody else writes to the terminal.
-    """
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._terminal = sys.stderr.isatty() and not quiet
-        self._visible = False
-
-    def __enter__(self) -> LiveLine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._clear()
+class LiveLine(TerminalLine):
+    """Shows figures of record.live.Pulse."""
 
     def say(self, line: str) -> None:
         """Print a message."""
-        self._clear()
+        self.clear()
         print(f"rpcwire: {line}", file=sys.stderr, flush=True)
 
     def show(self, figures: dict[str, Any]) -> None:
         """Show the figures in place of those before."""
-        if not self._terminal:
-            return
-        sys.stderr.write(f"\r\x1b[K{live_text(figures)}")
-        sys.stderr.flush()
-        self._visible = True
-
-    def _clear(self) -> None:
-        if self._visible:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._visible = False
+        if self.terminal:
+            self.put(live_text(figures))
 
 
 def live_text(figures: dict[str, Any]) -> str:

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from types import TracebackType
 
+from rpcwire.cli.termline import TerminalLine
 from rpcwire.output.units import bytes_text, seconds_text
 
 _PATIENCE, _PERIOD = 1.0, 0.1
 _BAR = 24
 
 
-class ProgressLine:
+class ProgressLine(TerminalLine):
     """Called with bytes read and bytes in all; shows a bar, and removes it at the end."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._begun = self._shown = time.monotonic()
-        self._visible = False
-        self._terminal = sys.stderr.isatty()
-
-    def __enter__(self) -> ProgressLine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._visible:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
     def __call__(self, read: int, total: int) -> None:
         """Show how far it is."""
         now = time.monotonic()
         elapsed = now - self._begun
-        if not self._terminal or elapsed < _PATIENCE or now - self._shown < _PERIOD:
+        if not self.terminal or elapsed < _PATIENCE or now - self._shown < _PERIOD:
             return
-        self._shown, self._visible = now, True
+        self._shown = now
         text = f"{bytes_text(read)} read"
         if total:
             share = min(1.0, read / total)
@@ -47,5 +32,4 @@ class ProgressLine:
             left = seconds_text(elapsed * (1 - share) / share) if share else "-"
             bar = "#" * done + "." * (_BAR - done)
             text = f"[{bar}] {share:4.0%} of {bytes_text(total)}, {left} left"
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        self.put(text)
