@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rpcwire.findings.finding import PROMPT_TOKEN, TOKEN, Cost, Figure, Finding, rank
 from rpcwire.findings.gather.tallies import PROMPT, TOKENS, Cell, Tallies
 from rpcwire.findings.pricing import LOCAL_RTT_MS, PricedLink, recorded_link, severity
-from rpcwire.findings.text import is_loopback, server
+from rpcwire.findings.text import is_loopback
 from rpcwire.ggml.place import placed
-from rpcwire.seen import Seen, seen
+from rpcwire.seen import Seen, endpoint, seen
 
 if TYPE_CHECKING:
     from rpcwire.analysis import Analysis
@@ -106,7 +106,7 @@ class Facts:
         found = []
         for worker in self.analysis.workers:
             times = [
-                d for a, w in workers.items() if server(a) == worker.server
+                d for a, w in workers.items() if endpoint(a) == worker.server
                 for d in w.trivial.values() if d.count
             ]  # fmt: skip
             if worker.rtt_ms is None or worker.rtt_source != "rpc" or not times:

@@ -21,12 +21,6 @@ def many(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def server(address: tuple[str, int]) -> str:
-    """An address and port."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def is_loopback(host: str) -> bool:
     """Whether an address is of the host itself; what is no address is taken to be."""
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.findings.pricing import LOCAL_RTT_MS, WARNING_SHARE
-from rpcwire.findings.text import server
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -33,7 +33,7 @@ def find(facts: Facts) -> Finding | None:
             continue
         steady = min(asked, key=_middle)
         if worst is None or _middle(steady) > worst[0]:
-            worst = (_middle(steady), server(address), steady)
+            worst = (_middle(steady), endpoint(address), steady)
     if worst is None:
         return None
     spread, name, times_of = worst

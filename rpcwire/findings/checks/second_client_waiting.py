@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import many, server
+from rpcwire.findings.text import many
 from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def find(facts: Facts) -> Finding | None:
     if not waited and not silent:
         return None
     longest = max((ns for *_, ns in waited), default=0) / 1e9
-    names = sorted({server(address) for address, *_ in waited} | {c.server for c in silent})
+    names = sorted({endpoint(address) for address, *_ in waited} | {c.server for c in silent})
     contacts = facts.evidence.contacts.connections
     frames = [n for *_, n, _ in waited] + [
         contacts[c.tcp.id][0] for c in silent if c.tcp.id in contacts

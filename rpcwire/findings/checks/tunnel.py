@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rpcwire.findings.pricing import LOCAL_RTT_MS
-from rpcwire.findings.text import server
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -27,7 +27,7 @@ def find(facts: Facts) -> Finding | None:
     """The finding, for the worker with the largest difference."""
     found = None
     probes = {
-        server(address): rtt
+        endpoint(address): rtt
         for address, times in facts.session.run.totals.workers.items()
         if (rtt := _probe_ms(times)) is not None
     }

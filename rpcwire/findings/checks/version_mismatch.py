@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import server
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -28,13 +28,13 @@ def find(facts: Facts) -> Finding | None:
         by_server.setdefault(c.rpc.server, []).append(c)
     refused = {a: links for a, links in by_server.items() if _refused(links)}
     versions = {
-        server(address): links[0].rpc.protocol
+        endpoint(address): links[0].rpc.protocol
         for address, links in by_server.items()
         if links[0].rpc.protocol_source == "hello" and address not in refused
     }
     contacts = facts.evidence.contacts.connections
     if refused:
-        names = ", ".join(server(address) for address in refused)
+        names = ", ".join(endpoint(address) for address in refused)
         answered = sorted(
             {
                 links[0].rpc.protocol
@@ -51,7 +51,7 @@ def find(facts: Facts) -> Finding | None:
         )
     if len({v.rpartition(".")[0] for v in versions.values()}) > 1:
         listed = [f"{name} {version}" for name, version in sorted(versions.items())]
-        frames = [n for a, n in facts.evidence.contacts.first.items() if server(a) in versions]
+        frames = [n for a, n in facts.evidence.contacts.first.items() if endpoint(a) in versions]
         return _finding(
             facts, f"workers speak different versions: {', '.join(listed)}", listed, frames
         )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import many, server
+from rpcwire.findings.text import many
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -24,13 +25,13 @@ def find(facts: Facts) -> Finding | None:
     prefill = facts.analysis.phases["prefill"].passes
     if places.passes < _FEW and not prefill:
         return None
-    computing = {server(address) for address in facts.evidence.contacts.computing}
+    computing = {endpoint(address) for address in facts.evidence.contacts.computing}
     idle = [w for w in facts.analysis.workers if w.server not in computing]
     if not idle or not computing:
         return None
     names = {w.server for w in idle}
     contacts = facts.evidence.contacts
-    frames = [contacts.first[address] for address in contacts.first if server(address) in names]
+    frames = [contacts.first[address] for address in contacts.first if endpoint(address) in names]
     return facts.finding(
         ID,
         f"{', '.join(w.server for w in idle)} computed nothing while "

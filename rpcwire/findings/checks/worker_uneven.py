@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.findings.text import server
+from rpcwire.seen import endpoint
 
 if TYPE_CHECKING:
     from rpcwire.findings.facts import Facts
@@ -38,7 +38,7 @@ def find(facts: Facts) -> Finding | None:
     for address, share in places.servers.items():
         if share.waits < _FEW or not share.nodes:
             continue
-        name = server(address)
+        name = endpoint(address)
         ms = share.waited_ns / 1e6 / share.passes
         busy[name] = max(0.0, ms - rtts.get(name, 0.0) * share.waits / share.passes)
         nodes[name] = float(share.nodes)
