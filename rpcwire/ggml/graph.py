@@ -78,11 +78,6 @@ class Graph:
         return tensor_id in self.index
 
 
-def graph_size(nodes: int, tensors: int, layout: TensorLayout, device: bool) -> int:
-    """Payload bytes of a graph request."""
-    return 4 * device + 4 + 8 * nodes + 4 + layout.size * tensors
-
-
 def counts(payload: bytes, size: int, layout: TensorLayout, device: bool) -> tuple[int, int] | None:
     """(nodes, tensors) that a graph payload of `size` bytes claims; None if that does not add up.
 

@@ -400,11 +400,6 @@ class Dialect:
         """Measured commands by id."""
         return {i: Shape(c, self.layout) for i, c in self.commands.items()}
 
-    @cached_property
-    def graph_device(self) -> bool:
-        """Whether a graph's payload begins with a device number."""
-        return any(s.is_graph and s.device_at == 0 for s in self.shapes.values())
-
 
 def _overlay(rows: tuple[Row, ...]) -> dict[str, Dialect]:
     done: dict[str, Dialect] = {}

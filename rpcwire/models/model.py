@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rpcwire.errors import ModelError
@@ -84,11 +83,6 @@ class Model:
         """Position numbers per token: 4 under M-RoPE, else 1."""
         return 4 if self.arch in MROPE or len(_nonzero(self.rope_sections)) > 1 else 1
 
-    @property
-    def is_hybrid(self) -> bool:
-        """Some layers keep a recurrent state, others a KV cache."""
-        return any(self.recurrent) and not all(self.recurrent[: self.layers])
-
     def k_gqa(self, layer: int) -> int:
         """Elements of one token's keys in `layer` (`n_embd_k_gqa`)."""
         dim = self.head_dim_k_swa if self.sliding[layer] else self.head_dim_k
@@ -103,11 +97,6 @@ class Model:
     def v_gqa_max(self) -> int:
         """Largest `v_gqa` of all layers, which the V index input of old builds is sized by."""
         return max(self.v_gqa(layer) for layer in range(self.all_layers))
-
-    def layer_tensors(self, layer: int) -> Iterator[TensorInfo]:
-        """Tensors that belong to one layer."""
-        prefix = f"blk.{layer}."
-        return (tensor for tensor in self.tensors if tensor.name.startswith(prefix))
 
 
 def layer_of(name: str) -> int | None:
