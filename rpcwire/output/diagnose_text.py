@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpcwire.findings.finding import SEVERITIES, TOKEN, Finding, worst
 from rpcwire.output.terminal import WIDTH, Style, paragraph, printable
-from rpcwire.output.units import bytes_text, ms_text, number_text, plural
+from rpcwire.output.units import bytes_text, ms_text, number_text, plural, trips_text
 
 if TYPE_CHECKING:
     from rpcwire.diagnosis import Diagnosis
@@ -131,7 +131,7 @@ def _cost(finding: Finding) -> str:
     if cost.bytes_per_token >= 1:
         parts.append(bytes_text(cost.bytes_per_token))
     if cost.round_trips_per_token:
-        parts.append(f"{_trips(cost.round_trips_per_token)}")
+        parts.append(trips_text(cost.round_trips_per_token))
     if not parts:
         return ""
     text = f"{', '.join(parts)} per {'token' if cost.per == TOKEN else cost.per}"
@@ -148,11 +148,6 @@ def _figures(finding: Finding) -> str:
         text = value if isinstance(value, str) else number_text(value)
         shown.append(f"{name.replace('_', ' ')} {printable(text)}")
     return "; ".join([*shown[:6], f"confidence {finding.confidence}"])
-
-
-def _trips(count: float) -> str:
-    text = number_text(count)
-    return f"{text} round trip" if text == "1" else f"{text} round trips"
 
 
 def _speculation(account: Speculation, style: Style) -> str:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rpcwire.output.units import bytes_text, ms_text, number_text, plural, seconds_text, share_text
+from rpcwire.output.units import (
+    bytes_text,
+    ms_text,
+    number_text,
+    plural,
+    seconds_text,
+    share_text,
+    trips_text,
+)
 
 if TYPE_CHECKING:
     from rpcwire.analysis import Analysis, PerToken, WorkerInfo
@@ -107,7 +115,7 @@ def _protocol(worker: WorkerInfo, analysis: Analysis) -> str:
 def _cost(analysis: Analysis, token: PerToken) -> str:
     text = (
         f"Each generated token costs {bytes_text(token.bytes_up)} up, "
-        f"{bytes_text(token.bytes_down)} down, {_trips(token.round_trips)}"
+        f"{bytes_text(token.bytes_down)} down, {trips_text(token.round_trips)}"
     )
     if token.ms:
         text += (
@@ -129,11 +137,6 @@ def _beside(analysis: Analysis) -> str:
         return ""
     together = number_text(analysis.per_token.tokens / united)
     return f" per request, {together} in all: they ran side by side"
-
-
-def _trips(value: float | None) -> str:
-    shown = number_text(value)
-    return f"{shown} round trip{'' if shown == '1' else 's'}"
 
 
 def _time(token: PerToken) -> str:

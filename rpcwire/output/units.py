@@ -70,3 +70,9 @@ def share_text(part: float, whole: float) -> str:
 def plural(count: int, noun: str) -> str:
     """A count and its noun: "1 worker", "2 workers"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def trips_text(value: float | None) -> str:
+    """Round trips and their noun, by the figure shown: "1 round trip", "1.02 round trips"."""
+    shown = number_text(value)
+    return f"{shown} round trip{'' if shown == '1' else 's'}"
