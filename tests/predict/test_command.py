@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 
-from .commandline import run
+from .commandline import document, run
 
 HERE = Path(__file__).parent
 MODEL = str(HERE / "models" / "micro-llama.gguf")
 HEAD = str(HERE / "models" / "micro-qwen35.gguf")
 SPLIT = ["-m", MODEL, "--rpc", "10.0.0.2,10.0.0.3", "-ts", "1,1", "-c", "4096"]
 GPUS = ["--gpu", "RPC0=rtx-3060", "--membw", "RPC1=200"]
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    result = run("--json", *arguments)
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    text = resources.files("rpcwire.data").joinpath("schema/predict.json").read_text("utf-8")
-    jsonschema.validate(found, json.loads(text))
-    return found
 
 
 @pytest.mark.parametrize(

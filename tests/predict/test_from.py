@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 
 from rpcwire.analysis import analyze
 
-from .commandline import run
+from .commandline import document, run
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "captures"
 LOOPBACK = CAPTURES / "v7.0-qwen35-plain.pcap.gz"
 GIGABIT = CAPTURES / "v7.0-link-1gbe.pcap.gz"
 HEAD = ROOT / "tests" / "predict" / "models" / "micro-qwen35.gguf"
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    result = run("--json", *arguments)
-    assert result.exit_code == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
-    text = resources.files("rpcwire.data").joinpath("schema/predict.json").read_text("utf-8")
-    jsonschema.validate(found, json.loads(text))
-    return found
 
 
 @pytest.mark.parametrize("capture", [LOOPBACK, GIGABIT, CAPTURES / "v7.0-qwen35-mtp.pcap.gz"])
